@@ -1,0 +1,26 @@
+# Everything that comes from outside, as imported targets.
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(Threads REQUIRED)
+if(WEFT_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+find_library(WEFT_XXHASH_LIBRARY NAMES libxxhash.a xxhash REQUIRED)
+find_library(WEFT_PCRE2_LIBRARY NAMES libpcre2-8.a pcre2-8 REQUIRED)
+find_library(WEFT_UTF8PROC_LIBRARY NAMES libutf8proc.a utf8proc REQUIRED)
+
+# LibTorch of the wheel. find_package(Torch) wants a matching CUDA toolkit, so the two targets are written by hand.
+set(WEFT_TORCH "" CACHE PATH "The folder torch/ of the installed wheel; empty leaves out the rooms that need it")
+if(WEFT_TORCH)
+  add_library(weft_c10 SHARED IMPORTED)
+  set_target_properties(weft_c10 PROPERTIES
+    IMPORTED_LOCATION ${WEFT_TORCH}/lib/libc10.so
+    INTERFACE_INCLUDE_DIRECTORIES "${WEFT_TORCH}/include;${WEFT_TORCH}/include/torch/csrc/api/include"
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${WEFT_TORCH}/include;${WEFT_TORCH}/include/torch/csrc/api/include")
+  add_library(weft_torch SHARED IMPORTED)
+  set_target_properties(weft_torch PROPERTIES
+    IMPORTED_LOCATION ${WEFT_TORCH}/lib/libtorch_cpu.so
+    INTERFACE_LINK_LIBRARIES weft_c10
+    INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined;-Wl,--no-as-needed")
+endif()
