@@ -1,0 +1,62 @@
+// Everything a segment may know of the step it runs in. Explicit, never thread-local.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/parameter_store.h"
+
+namespace weft::nn {
+
+// The tokens of one micro-batch. All are int64, [sequences, length], on the compute device.
+struct MicroBatch {
+  at::Tensor tokens;
+  at::Tensor targets;     // -1: not predicted
+  at::Tensor positions;   // of the token in its document (or in its sequence, where documents are joined)
+  at::Tensor documents;   // undefined: attention crosses the whole sequence; else the document's index in the sequence
+  at::Tensor sample_ids;  // [sequences], global; keys of random numbers
+};
+
+// Keys and values of earlier tokens, for generation; one entry a layer's attention segment, by its path.
+struct KeyValueCache {
+  std::map<std::string, std::pair<at::Tensor, at::Tensor>> entries;  // [sequences, kv_heads, length so far, head_dim]
+};
+
+// How a backward treats weight gradients.
+enum class WeightGradients {
+  kNow,    // Backward: computed at once
+  kQueue,  // BackwardInput: kept in the queue until BackwardWeight runs it
+};
+
+struct RunContext {
+  bool training = false;           // keep what the backward needs; apply dropout
+  uint64_t seed = 0;
+  int64_t step = 0;                // keys random numbers
+  double loss_scale = 1;           // 1 / target tokens of the global batch: what a token's loss counts in gradients
+  const MicroBatch* batch = nullptr;
+  ParameterStore* parameters = nullptr;
+  KeyValueCache* cache = nullptr;  // set in generation only
+
+  WeightGradients weight_gradients = WeightGradients::kNow;
+  std::vector<std::function<void()>> weight_gradient_queue;
+
+  // The side channel: sums over this micro-batch, by name ("loss_sum" of the loss segment; later router statistics).
+  std::map<std::string, double> metrics;
+
+  // Runs or queues the computation of one or several weight gradients. `compute` accumulates into parameter gradients through
+  // ParameterStore::gradient.
+  void weight_gradient(std::function<void()> compute) {
+    if (weight_gradients == WeightGradients::kNow) {
+      compute();
+    } else {
+      weight_gradient_queue.push_back(std::move(compute));
+    }
+  }
+};
+
+}  // namespace weft::nn

@@ -1,0 +1,62 @@
+// One action of a schedule. A schedule is data: the validator, the simulator, the timeline and the executor read the same
+// lists.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace weft::schedule {
+
+enum class Op : uint8_t {
+  kForward,
+  kBackward,        // input and weight gradients
+  kBackwardInput,
+  kBackwardWeight,
+  kRecompute,
+  kSend,
+  kReceive,
+  kUnshard,
+  kReshard,
+  kReduceGradient,
+  kRedistribute,
+  kDispatch,
+  kCombine,
+  kReduce,          // with a purpose
+  kStep,
+  kFree,
+};
+
+// An asynchronous action is a start and a wait; a synchronous one is both at once.
+enum class Part : uint8_t { kWhole, kStart, kWait };
+
+// What a Reduce is for.
+enum class Purpose : uint8_t { kNone, kLoss, kNorm, kAmax, kTied, kOwners };
+
+enum class Stream : uint8_t { kCompute, kPipelineForward, kPipelineBackward, kData, kTensor };
+
+// At most 64 bytes. -1 where a field has no meaning. At the stage level `segment` is -1: Forward means the whole stage; at the
+// lowered level it names one segment of the model's description.
+struct Action {
+  Op op = Op::kForward;
+  Part part = Part::kWhole;
+  Purpose purpose = Purpose::kNone;
+  Stream stream = Stream::kCompute;
+  int32_t stage = -1;
+  int32_t segment = -1;
+  int32_t micro_batch = -1;
+  int32_t slice = -1;
+  int32_t peer = -1;         // pipeline role at the other end of a message
+  int32_t value = -1;        // the value sent, redistributed or freed
+  // Actions of the same role that must be done before, as a range into RoleSchedule::dependencies. Program order holds within
+  // a stream; across streams only dependencies do.
+  uint32_t first_dependency = 0;
+  uint32_t dependency_count = 0;
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+static_assert(sizeof(Action) <= 64);
+
+[[nodiscard]] std::string_view name(Op op);
+
+}  // namespace weft::schedule
