@@ -1,4 +1,5 @@
-// Placements and specs: how a tensor lies on a device mesh. No rank inside a spec, so that ranks in one process share it.
+// Placements and specs: how a tensor lies on a device mesh. No rank inside a spec, so that ranks in one process share
+// it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ enum class PlacementKind : uint8_t {
   kReplicate,  // the same value everywhere, used differently: its gradient is partial
   kInvariant,  // the same value everywhere, used alike: its gradient is the same everywhere
   kPartial,    // the value is the sum over the axis
-  kRagged,     // a contiguous row-major range a rank
+  kRagged,     // a contiguous row-major range a rank: Spec::ragged_ends
 };
 
 struct Placement {
@@ -24,6 +25,9 @@ struct Placement {
 };
 
 [[nodiscard]] Placement gradient_placement(Placement forward);
+
+// "shard(0)", "replicate", ...
+[[nodiscard]] std::string text(Placement placement);
 
 // Named axes over ranks. Canonical names: pp, dp, fsdp, cp, tp, ep. A mesh of one rank has no axes.
 struct Axis {
@@ -42,10 +46,13 @@ enum class ElementType : uint8_t { kFloat32, kBFloat16, kFloat16, kFloat64, kInt
 
 // Interned: two equal specs are one object, so that equality is equality of pointers. Lives as long as the program.
 struct Spec {
-  Mesh mesh;
-  std::vector<Placement> placements;   // one an axis
-  std::vector<int8_t> shard_order;     // axes that cut one dim, outermost first
-  std::vector<int64_t> shape;          // global
+  Mesh mesh = {};
+  std::vector<Placement> placements = {};  // one an axis
+  // Every axis with a Shard: by dim, and those that cut the same dim outermost first. Empty asks intern for the mesh's
+  // order.
+  std::vector<int8_t> shard_order = {};
+  std::vector<int64_t> ragged_ends = {};  // of a Ragged axis (one at most): where each rank's range ends, in elements
+  std::vector<int64_t> shape = {};        // global
   ElementType element_type = ElementType::kFloat32;
   friend bool operator==(const Spec&, const Spec&) = default;
 
@@ -53,7 +60,9 @@ struct Spec {
   [[nodiscard]] std::string text() const;
 };
 
-// The one object equal to `spec`. Checks that placements match the axes and dims exist. Safe from several threads.
+// The one object equal to `spec`. Throws Error that says what is wrong: placements that do not match the axes, a dim
+// that does not exist, an order of axes that is not one, ragged ranges that do not fill the tensor. Safe from several
+// threads.
 [[nodiscard]] const Spec* intern(Spec spec);
 
 }  // namespace weft::mesh

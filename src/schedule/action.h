@@ -1,16 +1,16 @@
-// One action of a schedule. A schedule is data: the validator, the simulator, the timeline and the executor read the same
-// lists.
+// One action of a schedule. A schedule is data: the validator, the simulator, the timeline and the executor read the
+// same lists.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
-#include <vector>
 
 namespace weft::schedule {
 
 enum class Op : uint8_t {
   kForward,
-  kBackward,        // input and weight gradients
+  kBackward,  // input and weight gradients
   kBackwardInput,
   kBackwardWeight,
   kRecompute,
@@ -22,7 +22,7 @@ enum class Op : uint8_t {
   kRedistribute,
   kDispatch,
   kCombine,
-  kReduce,          // with a purpose
+  kReduce,  // with a purpose
   kStep,
   kFree,
 };
@@ -35,8 +35,8 @@ enum class Purpose : uint8_t { kNone, kLoss, kNorm, kAmax, kTied, kOwners };
 
 enum class Stream : uint8_t { kCompute, kPipelineForward, kPipelineBackward, kData, kTensor };
 
-// At most 64 bytes. -1 where a field has no meaning. At the stage level `segment` is -1: Forward means the whole stage; at the
-// lowered level it names one segment of the model's description.
+// At most 64 bytes. -1 where a field has no meaning. At the stage level `segment` is -1: Forward means the whole stage;
+// at the lowered level it names one segment of the model's description.
 struct Action {
   Op op = Op::kForward;
   Part part = Part::kWhole;
@@ -46,10 +46,10 @@ struct Action {
   int32_t segment = -1;
   int32_t micro_batch = -1;
   int32_t slice = -1;
-  int32_t peer = -1;         // pipeline role at the other end of a message
-  int32_t value = -1;        // the value sent, redistributed or freed
-  // Actions of the same role that must be done before, as a range into RoleSchedule::dependencies. Program order holds within
-  // a stream; across streams only dependencies do.
+  int32_t peer = -1;   // pipeline role at the other end of a message
+  int32_t value = -1;  // the value sent, redistributed or freed
+  // Actions of the same role that must be done before, as a range into RoleSchedule::dependencies. Program order holds
+  // within a stream; across streams only dependencies do.
   uint32_t first_dependency = 0;
   uint32_t dependency_count = 0;
 
@@ -57,6 +57,10 @@ struct Action {
 };
 static_assert(sizeof(Action) <= 64);
 
-[[nodiscard]] std::string_view name(Op op);
+[[nodiscard]] std::string_view name(Op op);  // "backward_input"
+[[nodiscard]] std::string_view name(Purpose purpose);
+
+// "backward(stage 1, segment 4, micro-batch 2)", for messages.
+[[nodiscard]] std::string text(const Action& action);
 
 }  // namespace weft::schedule

@@ -28,15 +28,29 @@ struct Schedule {
   int32_t micro_batches = 0;
 };
 
-// Stage level, one role: each micro-batch forward, then backward; then the gradient's norm and the step. Sums run over ascending micro-batches.
+// Stage level, one role, one stage: each micro-batch forward, then backward; then the loss, the gradient's norm and the
+// step. Sums run over ascending micro-batches.
 [[nodiscard]] Schedule accumulate(const model::ModelDescription& model, int32_t micro_batches);
 
-// Lowers a stage-level schedule: Forward and Backward of a stage become those of its segments.
+// Stage level, one role, one stage: each micro-batch forward, then the loss. Nothing is kept for a backward.
+[[nodiscard]] Schedule evaluate(const model::ModelDescription& model, int32_t micro_batches);
+
+// The same schedule with every Backward as BackwardInput and, right behind it, BackwardWeight.
+[[nodiscard]] Schedule split_backward(const Schedule& schedule);
+
+// Lowers a stage-level schedule: Forward and Backward of a stage become those of its segments, and every value is freed
+// after the last forward that reads it. What a backward needs of it is kept by its segment.
 [[nodiscard]] Schedule expand(const Schedule& schedule, const model::ModelDescription& model);
 
-// What is wrong with it, or an empty string. Stage level: every (stage, micro-batch) has one Forward and afterwards one
-// Backward, or BackwardInput and BackwardWeight; Step comes last. Lowered level: every value is written once before it is
-// read, every gradient is whole before it is used.
+// What is wrong with it, or an empty string.
+// Both levels: stages hold consecutive segments and all of them; each (stage, micro-batch) has one Forward, and where
+// the schedule trains afterwards one Backward, or BackwardInput and then BackwardWeight; a stage's weight gradients are
+// added in ascending micro-batches; the loss is reduced once, after the last Forward; the norm once, after the last
+// weight gradient; Step once, last. Stage level: a stage's Forward comes after that of the stage before, its Backward
+// after that of the stage behind, where one role has both. Lowered level: a value is read after it was written and
+// before it is freed, and freed once; a segment's backward runs after those of all that read its outputs, so that every
+// gradient is whole before it is used; and gradients of one value are added in the order of its readers, the last
+// first.
 [[nodiscard]] std::string validate(const Schedule& schedule, const model::ModelDescription& model);
 
 }  // namespace weft::schedule
