@@ -1,0 +1,43 @@
+#include "model/describer.h"
+
+namespace weft::model {
+
+int Describer::parameter(ParameterDescription parameter) {
+  model_.parameters.push_back(std::move(parameter));
+  return static_cast<int>(model_.parameters.size()) - 1;
+}
+
+int Describer::matrix(std::string path, int64_t out, int64_t in) {
+  return parameter({.path = std::move(path),
+                    .shape = {out, in},
+                    .parameter_class = ParameterClass::kHiddenMatrix,
+                    .initializer = {Initializer::Kind::kNormal, deviations_.standard},
+                    .weight_decay = true});
+}
+
+int Describer::output_matrix(std::string path, int64_t out, int64_t in) {
+  const int index = matrix(std::move(path), out, in);
+  model_.parameters.back().initializer.standard_deviation = deviations_.output;
+  return index;
+}
+
+int Describer::table(std::string path, int64_t rows, ParameterClass parameter_class) {
+  const int index = matrix(std::move(path), rows, model_.width);
+  model_.parameters.back().parameter_class = parameter_class;
+  return index;
+}
+
+int Describer::vector(std::string path, int64_t features, Initializer::Kind kind) {
+  return parameter({.path = std::move(path),
+                    .shape = {features},
+                    .parameter_class = ParameterClass::kVector,
+                    .initializer = {kind, 0},
+                    .weight_decay = false});
+}
+
+int Describer::value(std::string name, std::vector<int64_t> trailing) {
+  model_.values.push_back({std::move(name), std::move(trailing)});
+  return static_cast<int>(model_.values.size()) - 1;
+}
+
+}  // namespace weft::model

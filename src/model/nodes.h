@@ -1,0 +1,243 @@
+// The configuration of a model: a tree of nodes in slots. A variant of a model is another node in a slot, never a flag in
+// its parent. A parent gives its children what fixes their interface (the width, the number of layers); the rest is theirs.
+//
+//   ModelNode
+//     embedding   EmbeddingNode
+//     position    no_positions | learned
+//     layer       LayerNode, used `layers` times (pre-norm: x + branch(norm(x)))
+//       attention_norm      rms_norm | layer_norm
+//       attention           grouped_query
+//         query_key_norm    no_norm | rms_norm | layer_norm
+//         rope              no_rope | plain | linear | llama3 | yarn
+//       attention_residual  ResidualNode
+//       mlp_norm            rms_norm | layer_norm
+//       mlp                 swiglu | gelu
+//       mlp_residual        ResidualNode
+//     final_norm  rms_norm | layer_norm | no_norm
+//     head        tied | untied
+//     initializer InitializerNode
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/node.h"
+
+namespace weft::model {
+
+class Describer;
+struct SegmentDescription;
+
+// --- norms -----------------------------------------------------------------------------------------------------------
+
+struct NormNode : config::Node {
+  // Adds the parameters under `path`; their indices in the order of SegmentKind.
+  [[nodiscard]] virtual std::vector<int> describe(Describer& describer, const std::string& path,
+                                                  int64_t features) const = 0;
+  // Numbers kept a normalised row for the backward; 0 where nothing is computed.
+  [[nodiscard]] virtual double statistics_per_row() const = 0;
+};
+
+// y = x.
+struct NoNorm : NormNode {
+  std::vector<int> describe(Describer&, const std::string&, int64_t) const override { return {}; }
+  double statistics_per_row() const override { return 0; }
+};
+
+// y = weight * x / sqrt(mean(x^2) + epsilon).
+struct RmsNorm : NormNode {
+  double epsilon = 1e-5;
+  std::vector<int> describe(Describer& describer, const std::string& path, int64_t features) const override;
+  double statistics_per_row() const override { return 1; }
+};
+
+// y = weight * (x - mean) / sqrt(variance + epsilon) + bias.
+struct LayerNorm : NormNode {
+  double epsilon = 1e-5;
+  bool bias = true;
+  std::vector<int> describe(Describer& describer, const std::string& path, int64_t features) const override;
+  double statistics_per_row() const override { return 2; }
+};
+
+// --- positions -------------------------------------------------------------------------------------------------------
+
+struct PositionNode : config::Node {
+  [[nodiscard]] virtual std::vector<int> describe(Describer& describer, const std::string& path,
+                                                  int64_t positions) const = 0;
+};
+
+struct NoPositions : PositionNode {
+  std::vector<int> describe(Describer&, const std::string&, int64_t) const override { return {}; }
+};
+
+// A row of (positions, width) is added to the token's embedding. Needs ModelNode::positions.
+struct LearnedPositions : PositionNode {
+  std::vector<int> describe(Describer& describer, const std::string& path, int64_t positions) const override;
+};
+
+// Position p turns the pair (i, i + head_dim / 2) of a head by the angle p * inverse[i]; both cosine and sine are then
+// multiplied by `attention_factor`. "Rotate half" order, as in Hugging Face's files; Meta's own files interleave pairs.
+struct RopeFrequencies {
+  std::vector<double> inverse;  // head_dim / 2, radians a position
+  double attention_factor = 1;
+};
+
+struct RopeNode : config::Node {
+  // head_dim must be even. Empty: nothing is rotated.
+  [[nodiscard]] virtual RopeFrequencies frequencies(int64_t head_dim) const = 0;
+};
+
+struct NoRope : RopeNode {
+  RopeFrequencies frequencies(int64_t) const override { return {}; }
+};
+
+// inverse[i] = theta^(-2i / head_dim): RoFormer, arXiv 2104.09864.
+struct PlainRope : RopeNode {
+  double theta = 10000;
+  RopeFrequencies frequencies(int64_t head_dim) const override;
+};
+
+// All frequencies divided by the factor: position interpolation, arXiv 2306.15595.
+struct LinearRope : RopeNode {
+  double theta = 10000;
+  double factor = 1;
+  RopeFrequencies frequencies(int64_t head_dim) const override;
+};
+
+// Waves longer than original_positions / low_frequency_factor are stretched by the factor, those shorter than
+// original_positions / high_frequency_factor stay, those between are mixed: Llama 3.1.
+struct Llama3Rope : RopeNode {
+  double theta = 500000;
+  double factor = 8;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  int64_t original_positions = 8192;
+  RopeFrequencies frequencies(int64_t head_dim) const override;
+};
+
+// NTK by parts, arXiv 2309.00071: frequencies that make more than beta_fast turns over the original positions stay, those
+// that make less than beta_slow are stretched by the factor, with a ramp over the indices between.
+struct YarnRope : RopeNode {
+  double theta = 10000;
+  double factor = 1;
+  int64_t original_positions = 4096;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double attention_factor = 0;  // 0: 0.1 ln(factor) + 1
+  bool truncate = true;         // the ramp's ends at whole indices
+  RopeFrequencies frequencies(int64_t head_dim) const override;
+};
+
+// --- attention -------------------------------------------------------------------------------------------------------
+
+struct AttentionNode : config::Node {
+  // Fill parameters, outputs, kept values and formula; inputs are set.
+  virtual void describe_query_key_value(Describer& describer, const std::string& path,
+                                        SegmentDescription& segment) const = 0;
+  virtual void describe_core(Describer& describer, const std::string& path, SegmentDescription& segment) const = 0;
+};
+
+// Causal softmax attention; each key/value head serves heads / kv_heads query heads, in order.
+struct GroupedQueryAttention : AttentionNode {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  bool bias = false;         // of query, key and value
+  bool output_bias = false;  // of the output projection
+  config::Slot<NormNode> query_key_norm = NoNorm{};  // over each head's head_dim, before the rotation
+  config::Slot<RopeNode> rope = PlainRope{};
+  int64_t window = 0;   // token t attends to s where t - s < window; 0: to all before it
+  double scale = 0;     // multiplies query . key; 0: 1 / sqrt(head_dim)
+  double dropout = 0;   // of the attention weights
+
+  [[nodiscard]] double effective_scale() const;
+  void describe_query_key_value(Describer& describer, const std::string& path,
+                                SegmentDescription& segment) const override;
+  void describe_core(Describer& describer, const std::string& path, SegmentDescription& segment) const override;
+};
+
+// --- mlp -------------------------------------------------------------------------------------------------------------
+
+struct MlpNode : config::Node {
+  // Fills parameters and formula.
+  virtual void describe(Describer& describer, const std::string& path, SegmentDescription& segment) const = 0;
+};
+
+// down(silu(gate(x)) * up(x)).
+struct SwiGluMlp : MlpNode {
+  int64_t ffn = 0;
+  bool bias = false;
+  void describe(Describer& describer, const std::string& path, SegmentDescription& segment) const override;
+};
+
+enum class GeluKind { kErf, kTanh };
+
+// down(gelu(up(x))).
+struct GeluMlp : MlpNode {
+  int64_t ffn = 0;
+  bool bias = true;
+  GeluKind approximation = GeluKind::kTanh;
+  void describe(Describer& describer, const std::string& path, SegmentDescription& segment) const override;
+};
+
+// --- the rest --------------------------------------------------------------------------------------------------------
+
+// x = multiplier * token row (+ position row), then dropout.
+struct EmbeddingNode : config::Node {
+  double multiplier = 1;
+  double dropout = 0;
+};
+
+// x + multiplier * dropout(branch).
+struct ResidualNode : config::Node {
+  double multiplier = 1;
+  double dropout = 0;
+};
+
+struct LayerNode : config::Node {
+  config::Slot<NormNode> attention_norm = RmsNorm{};
+  config::Slot<AttentionNode> attention = GroupedQueryAttention{};
+  ResidualNode attention_residual;
+  config::Slot<NormNode> mlp_norm = RmsNorm{};
+  config::Slot<MlpNode> mlp = SwiGluMlp{};
+  ResidualNode mlp_residual;
+};
+
+// logits = multiplier * weight x.
+struct HeadNode : config::Node {
+  double multiplier = 1;
+  [[nodiscard]] virtual bool tied() const = 0;  // weight is the token embedding
+};
+
+struct TiedHead : HeadNode {
+  bool tied() const override { return true; }
+};
+
+struct UntiedHead : HeadNode {
+  bool tied() const override { return false; }
+};
+
+// Of matrices that write to the residual stream: divided by sqrt(2 layers) as GPT-2 does, or like all others.
+enum class OutputInitializer { kDepth, kSame };
+
+// Matrices and embeddings are normal, gains one, biases zero.
+struct InitializerNode : config::Node {
+  double standard_deviation = 0.02;
+  OutputInitializer output_projections = OutputInitializer::kDepth;
+};
+
+struct ModelNode : config::Node {
+  int64_t vocabulary = 0;
+  int64_t width = 0;
+  int64_t layers = 0;
+  int64_t positions = 0;  // the longest sequence, 0: unlimited
+  EmbeddingNode embedding;
+  config::Slot<PositionNode> position = NoPositions{};
+  LayerNode layer;
+  config::Slot<NormNode> final_norm = RmsNorm{};
+  config::Slot<HeadNode> head = TiedHead{};
+  InitializerNode initializer;
+};
+
+}  // namespace weft::model
