@@ -13,6 +13,7 @@ function(weft_room name)
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER tests EXCLUDE REGEX "_slow_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_fuzz\\.cpp$")
 
   list(TRANSFORM ROOM_USES PREPEND weft_)
   list(TRANSFORM ROOM_TEST_USES PREPEND weft_)
