@@ -9,6 +9,15 @@
 namespace weft::model {
 namespace {
 
+SegmentDescription begin(SegmentKind kind, std::string path, int layer, const config::Node* node) {
+  SegmentDescription segment;
+  segment.kind = kind;
+  segment.path = std::move(path);
+  segment.layer = layer;
+  segment.node = node;
+  return segment;
+}
+
 // Walks the model in execution order. `x_` is the residual stream's newest value.
 class Walk {
  public:
@@ -23,11 +32,13 @@ class Walk {
 
  private:
   void embed() {
-    SegmentDescription segment{.kind = SegmentKind::kEmbed, .path = "embedding", .node = &model_};
+    SegmentDescription segment = begin(SegmentKind::kEmbed, "embedding", -1, &model_);
     const ParameterClass parameter_class = model_.head->tied() ? ParameterClass::kTied : ParameterClass::kEmbedding;
     segment.parameters = {describer_.table("embedding.weight", model_.vocabulary, parameter_class)};
-    for (const int index : model_.position->describe(describer_, "position", model_.positions)) {
-      segment.parameters.push_back(index);
+    if (model_.position) {
+      for (const int index : model_.position->describe(describer_, "position", model_.positions)) {
+        segment.parameters.push_back(index);
+      }
     }
     x_ = describer_.value("embedding.output", {model_.width});
     segment.outputs = {x_};
@@ -47,7 +58,7 @@ class Walk {
 
   // Leaves its output in branch_.
   void norm(const NormNode& node, const std::string& path, int layer) {
-    SegmentDescription segment{.kind = SegmentKind::kNorm, .path = path, .layer = layer, .node = &node};
+    SegmentDescription segment = begin(SegmentKind::kNorm, path, layer, &node);
     segment.parameters = node.describe(describer_, path, model_.width);
     segment.inputs = segment.kept = {x_};
     branch_ = describer_.value(path + ".output", {model_.width});
@@ -57,11 +68,10 @@ class Walk {
   }
 
   void attention(const AttentionNode& node, const std::string& path, int layer) {
-    SegmentDescription inputs{
-        .kind = SegmentKind::kQueryKeyValue, .path = path + ".query_key_value", .layer = layer, .node = &node};
+    SegmentDescription inputs = begin(SegmentKind::kQueryKeyValue, path + ".query_key_value", layer, &node);
     inputs.inputs = {branch_};
     node.describe_query_key_value(describer_, path, inputs);
-    SegmentDescription core{.kind = SegmentKind::kAttention, .path = path + ".core", .layer = layer, .node = &node};
+    SegmentDescription core = begin(SegmentKind::kAttention, path + ".core", layer, &node);
     core.inputs = inputs.outputs;
     describer_.segment(std::move(inputs));
     node.describe_core(describer_, path, core);
@@ -70,7 +80,7 @@ class Walk {
   }
 
   void mlp(const MlpNode& node, const std::string& path, int layer) {
-    SegmentDescription segment{.kind = SegmentKind::kMlp, .path = path, .layer = layer, .node = &node};
+    SegmentDescription segment = begin(SegmentKind::kMlp, path, layer, &node);
     segment.inputs = segment.kept = {branch_};
     node.describe(describer_, path, segment);
     branch_ = describer_.value(path + ".output", {model_.width});
@@ -79,7 +89,7 @@ class Walk {
   }
 
   void residual(const ResidualNode& node, const std::string& path, int layer) {
-    SegmentDescription segment{.kind = SegmentKind::kResidual, .path = path, .layer = layer, .node = &node};
+    SegmentDescription segment = begin(SegmentKind::kResidual, path, layer, &node);
     segment.inputs = {x_, branch_};
     x_ = describer_.value(path + ".output", {model_.width});
     segment.outputs = {x_};
@@ -88,7 +98,7 @@ class Walk {
 
   void head() {
     const HeadNode& node = *model_.head;
-    SegmentDescription logits{.kind = SegmentKind::kLogits, .path = "head", .node = &node};
+    SegmentDescription logits = begin(SegmentKind::kLogits, "head", -1, &node);
     logits.parameters = {node.tied() ? 0 : describer_.table("head.weight", model_.vocabulary, ParameterClass::kHead)};
     logits.inputs = logits.kept = {branch_};
     const int value = describer_.value("head.logits", {model_.vocabulary});
@@ -97,7 +107,7 @@ class Walk {
     logits.formula.backward_ratio = 2;
     describer_.segment(std::move(logits));
 
-    SegmentDescription loss{.kind = SegmentKind::kLoss, .path = "loss", .node = &node};
+    SegmentDescription loss = begin(SegmentKind::kLoss, "loss", -1, &node);
     loss.inputs = loss.kept = {value};
     loss.outputs = {describer_.value("loss", {})};
     describer_.segment(std::move(loss));
@@ -120,7 +130,7 @@ ModelDescription describe(const ModelNode& model) {
   description.maximum_positions = model.positions;
   const double deviation = model.initializer.standard_deviation;
   const double depth = std::sqrt(2.0 * static_cast<double>(description.layers));
-  const bool scaled = model.initializer.output_projections == OutputInitializer::kDepth;
+  const bool scaled = model.initializer.output_projections == "depth";
   Describer describer(description, {deviation, scaled ? deviation / depth : deviation});
   Walk(model, describer).run();
   return description;

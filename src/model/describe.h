@@ -6,8 +6,9 @@
 
 namespace weft::model {
 
-// Checks what the nodes demand of each other (key/value heads divide heads, learned positions need a number of them, ...),
-// then describes the model. The tree must outlive the result and stay unchanged. Throws InputError naming the field.
+// Checks what the nodes demand of each other (key/value heads divide heads, learned positions need a number of them,
+// ...), then describes the model. The tree must outlive the result and stay unchanged. Throws InputError naming the
+// field.
 [[nodiscard]] ModelDescription describe(const ModelNode& model);
 
 // The name of a segment's kind, for tables and messages: "query_key_value".

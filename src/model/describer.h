@@ -23,8 +23,8 @@ class Describer {
   [[nodiscard]] int64_t width() const { return model_.width; }
 
   // Each adds one parameter and returns its index.
-  int matrix(std::string path, int64_t out, int64_t in);         // of ordinary deviation
-  int output_matrix(std::string path, int64_t out, int64_t in);  // writes to the residual stream
+  int matrix(std::string path, int64_t out, int64_t in);                      // of ordinary deviation
+  int output_matrix(std::string path, int64_t out, int64_t in);               // writes to the residual stream
   int table(std::string path, int64_t rows, ParameterClass parameter_class);  // (rows, width): an embedding or the head
   int gain(std::string path, int64_t features) { return vector(std::move(path), features, Initializer::Kind::kOnes); }
   int bias(std::string path, int64_t features) { return vector(std::move(path), features, Initializer::Kind::kZeros); }

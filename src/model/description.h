@@ -87,8 +87,8 @@ struct ValueDescription {
 
 struct SegmentDescription {
   SegmentKind kind = SegmentKind::kEmbed;
-  std::string path;  // unique, the place of what it computes: "layers.3.attention.core"
-  int layer = -1;    // -1 outside the layers
+  std::string path;                    // unique, the place of what it computes: "layers.3.attention.core"
+  int layer = -1;                      // -1 outside the layers
   const config::Node* node = nullptr;  // the configuration node (see SegmentKind), owned by the tree
   std::vector<int> parameters;         // indices into ModelDescription::parameters, in the order of SegmentKind
   std::vector<int> inputs;             // values read, in order

@@ -1,24 +1,26 @@
-// The configuration of a model: a tree of nodes in slots. A variant of a model is another node in a slot, never a flag in
-// its parent. A parent gives its children what fixes their interface (the width, the number of layers); the rest is theirs.
+// The configuration of a model: a tree of nodes in slots. A variant of a model is another node in a slot, never a flag
+// in its parent. A parent gives its children what fixes their interface (the width, the number of layers); the rest is
+// theirs.
 //
 //   ModelNode
 //     embedding   EmbeddingNode
-//     position    no_positions | learned
+//     position    none | learned
 //     layer       LayerNode, used `layers` times (pre-norm: x + branch(norm(x)))
 //       attention_norm      rms_norm | layer_norm
 //       attention           grouped_query
-//         query_key_norm    no_norm | rms_norm | layer_norm
-//         rope              no_rope | plain | linear | llama3 | yarn
+//         query_key_norm    none | rms_norm | layer_norm
+//         rope              none | plain | linear | llama3 | yarn
 //       attention_residual  ResidualNode
 //       mlp_norm            rms_norm | layer_norm
 //       mlp                 swiglu | gelu
 //       mlp_residual        ResidualNode
-//     final_norm  rms_norm | layer_norm | no_norm
+//     final_norm  rms_norm | layer_norm
 //     head        tied | untied
 //     initializer InitializerNode
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,21 +34,18 @@ struct SegmentDescription;
 // --- norms -----------------------------------------------------------------------------------------------------------
 
 struct NormNode : config::Node {
+  static const config::KindList& kinds();
   // Adds the parameters under `path`; their indices in the order of SegmentKind.
   [[nodiscard]] virtual std::vector<int> describe(Describer& describer, const std::string& path,
                                                   int64_t features) const = 0;
-  // Numbers kept a normalised row for the backward; 0 where nothing is computed.
+  // Numbers kept a normalised row for the backward.
   [[nodiscard]] virtual double statistics_per_row() const = 0;
-};
-
-// y = x.
-struct NoNorm : NormNode {
-  std::vector<int> describe(Describer&, const std::string&, int64_t) const override { return {}; }
-  double statistics_per_row() const override { return 0; }
 };
 
 // y = weight * x / sqrt(mean(x^2) + epsilon).
 struct RmsNorm : NormNode {
+  WEFT_NODE(RmsNorm, "rms_norm")
+  void fields(config::FieldList& list) override;
   double epsilon = 1e-5;
   std::vector<int> describe(Describer& describer, const std::string& path, int64_t features) const override;
   double statistics_per_row() const override { return 1; }
@@ -54,6 +53,8 @@ struct RmsNorm : NormNode {
 
 // y = weight * (x - mean) / sqrt(variance + epsilon) + bias.
 struct LayerNorm : NormNode {
+  WEFT_NODE(LayerNorm, "layer_norm")
+  void fields(config::FieldList& list) override;
   double epsilon = 1e-5;
   bool bias = true;
   std::vector<int> describe(Describer& describer, const std::string& path, int64_t features) const override;
@@ -63,16 +64,15 @@ struct LayerNorm : NormNode {
 // --- positions -------------------------------------------------------------------------------------------------------
 
 struct PositionNode : config::Node {
+  static const config::KindList& kinds();
   [[nodiscard]] virtual std::vector<int> describe(Describer& describer, const std::string& path,
                                                   int64_t positions) const = 0;
 };
 
-struct NoPositions : PositionNode {
-  std::vector<int> describe(Describer&, const std::string&, int64_t) const override { return {}; }
-};
-
 // A row of (positions, width) is added to the token's embedding. Needs ModelNode::positions.
 struct LearnedPositions : PositionNode {
+  WEFT_NODE(LearnedPositions, "learned")
+  void fields(config::FieldList& list) override;
   std::vector<int> describe(Describer& describer, const std::string& path, int64_t positions) const override;
 };
 
@@ -84,22 +84,23 @@ struct RopeFrequencies {
 };
 
 struct RopeNode : config::Node {
-  // head_dim must be even. Empty: nothing is rotated.
+  static const config::KindList& kinds();
+  // head_dim must be even.
   [[nodiscard]] virtual RopeFrequencies frequencies(int64_t head_dim) const = 0;
-};
-
-struct NoRope : RopeNode {
-  RopeFrequencies frequencies(int64_t) const override { return {}; }
 };
 
 // inverse[i] = theta^(-2i / head_dim): RoFormer, arXiv 2104.09864.
 struct PlainRope : RopeNode {
+  WEFT_NODE(PlainRope, "plain")
+  void fields(config::FieldList& list) override;
   double theta = 10000;
   RopeFrequencies frequencies(int64_t head_dim) const override;
 };
 
 // All frequencies divided by the factor: position interpolation, arXiv 2306.15595.
 struct LinearRope : RopeNode {
+  WEFT_NODE(LinearRope, "linear")
+  void fields(config::FieldList& list) override;
   double theta = 10000;
   double factor = 1;
   RopeFrequencies frequencies(int64_t head_dim) const override;
@@ -108,6 +109,8 @@ struct LinearRope : RopeNode {
 // Waves longer than original_positions / low_frequency_factor are stretched by the factor, those shorter than
 // original_positions / high_frequency_factor stay, those between are mixed: Llama 3.1.
 struct Llama3Rope : RopeNode {
+  WEFT_NODE(Llama3Rope, "llama3")
+  void fields(config::FieldList& list) override;
   double theta = 500000;
   double factor = 8;
   double low_frequency_factor = 1;
@@ -116,22 +119,25 @@ struct Llama3Rope : RopeNode {
   RopeFrequencies frequencies(int64_t head_dim) const override;
 };
 
-// NTK by parts, arXiv 2309.00071: frequencies that make more than beta_fast turns over the original positions stay, those
-// that make less than beta_slow are stretched by the factor, with a ramp over the indices between.
+// NTK by parts, arXiv 2309.00071: frequencies that make more than beta_fast turns over the original positions stay,
+// those that make less than beta_slow are stretched by the factor, with a ramp over the indices between.
 struct YarnRope : RopeNode {
+  WEFT_NODE(YarnRope, "yarn")
+  void fields(config::FieldList& list) override;
   double theta = 10000;
   double factor = 1;
   int64_t original_positions = 4096;
   double beta_fast = 32;
   double beta_slow = 1;
-  double attention_factor = 0;  // 0: 0.1 ln(factor) + 1
-  bool truncate = true;         // the ramp's ends at whole indices
+  std::optional<double> attention_factor;  // else 0.1 ln(factor) + 1
+  bool truncate = true;                    // the ramp's ends at whole indices
   RopeFrequencies frequencies(int64_t head_dim) const override;
 };
 
 // --- attention -------------------------------------------------------------------------------------------------------
 
 struct AttentionNode : config::Node {
+  static const config::KindList& kinds();
   // Fill parameters, outputs, kept values and formula; inputs are set.
   virtual void describe_query_key_value(Describer& describer, const std::string& path,
                                         SegmentDescription& segment) const = 0;
@@ -140,16 +146,16 @@ struct AttentionNode : config::Node {
 
 // Causal softmax attention; each key/value head serves heads / kv_heads query heads, in order.
 struct GroupedQueryAttention : AttentionNode {
-  int64_t heads = 0;
-  int64_t kv_heads = 0;
-  int64_t head_dim = 0;
-  bool bias = false;         // of query, key and value
-  bool output_bias = false;  // of the output projection
-  config::Slot<NormNode> query_key_norm = NoNorm{};  // over each head's head_dim, before the rotation
+  WEFT_NODE(GroupedQueryAttention, "grouped_query")
+  void fields(config::FieldList& list) override;
+  config::Required<int64_t> heads, kv_heads, head_dim;
+  bool bias = false;                      // of query, key and value
+  bool output_bias = false;               // of the output projection
+  config::Slot<NormNode> query_key_norm;  // over each head's head_dim, before the rotation
   config::Slot<RopeNode> rope = PlainRope{};
-  int64_t window = 0;   // token t attends to s where t - s < window; 0: to all before it
-  double scale = 0;     // multiplies query . key; 0: 1 / sqrt(head_dim)
-  double dropout = 0;   // of the attention weights
+  int64_t window = 0;           // token t attends to s where t - s < window; 0: to all before it
+  std::optional<double> scale;  // multiplies query . key; else 1 / sqrt(head_dim)
+  double dropout = 0;           // of the attention weights
 
   [[nodiscard]] double effective_scale() const;
   void describe_query_key_value(Describer& describer, const std::string& path,
@@ -160,24 +166,27 @@ struct GroupedQueryAttention : AttentionNode {
 // --- mlp -------------------------------------------------------------------------------------------------------------
 
 struct MlpNode : config::Node {
+  static const config::KindList& kinds();
   // Fills parameters and formula.
   virtual void describe(Describer& describer, const std::string& path, SegmentDescription& segment) const = 0;
 };
 
 // down(silu(gate(x)) * up(x)).
 struct SwiGluMlp : MlpNode {
-  int64_t ffn = 0;
+  WEFT_NODE(SwiGluMlp, "swiglu")
+  void fields(config::FieldList& list) override;
+  config::Required<int64_t> ffn;
   bool bias = false;
   void describe(Describer& describer, const std::string& path, SegmentDescription& segment) const override;
 };
 
-enum class GeluKind { kErf, kTanh };
-
 // down(gelu(up(x))).
 struct GeluMlp : MlpNode {
-  int64_t ffn = 0;
+  WEFT_NODE(GeluMlp, "gelu")
+  void fields(config::FieldList& list) override;
+  config::Required<int64_t> ffn;
   bool bias = true;
-  GeluKind approximation = GeluKind::kTanh;
+  std::string approximation = "tanh";  // or "erf", the exact one
   void describe(Describer& describer, const std::string& path, SegmentDescription& segment) const override;
 };
 
@@ -185,17 +194,23 @@ struct GeluMlp : MlpNode {
 
 // x = multiplier * token row (+ position row), then dropout.
 struct EmbeddingNode : config::Node {
+  WEFT_NODE(EmbeddingNode, "embedding")
+  void fields(config::FieldList& list) override;
   double multiplier = 1;
   double dropout = 0;
 };
 
 // x + multiplier * dropout(branch).
 struct ResidualNode : config::Node {
+  WEFT_NODE(ResidualNode, "residual")
+  void fields(config::FieldList& list) override;
   double multiplier = 1;
   double dropout = 0;
 };
 
 struct LayerNode : config::Node {
+  WEFT_NODE(LayerNode, "layer")
+  void fields(config::FieldList& list) override;
   config::Slot<NormNode> attention_norm = RmsNorm{};
   config::Slot<AttentionNode> attention = GroupedQueryAttention{};
   ResidualNode attention_residual;
@@ -206,38 +221,48 @@ struct LayerNode : config::Node {
 
 // logits = multiplier * weight x.
 struct HeadNode : config::Node {
+  static const config::KindList& kinds();
   double multiplier = 1;
   [[nodiscard]] virtual bool tied() const = 0;  // weight is the token embedding
 };
 
 struct TiedHead : HeadNode {
+  WEFT_NODE(TiedHead, "tied")
+  void fields(config::FieldList& list) override;
   bool tied() const override { return true; }
 };
 
 struct UntiedHead : HeadNode {
+  WEFT_NODE(UntiedHead, "untied")
+  void fields(config::FieldList& list) override;
   bool tied() const override { return false; }
 };
 
-// Of matrices that write to the residual stream: divided by sqrt(2 layers) as GPT-2 does, or like all others.
-enum class OutputInitializer { kDepth, kSame };
-
 // Matrices and embeddings are normal, gains one, biases zero.
 struct InitializerNode : config::Node {
+  WEFT_NODE(InitializerNode, "initializer")
+  void fields(config::FieldList& list) override;
   double standard_deviation = 0.02;
-  OutputInitializer output_projections = OutputInitializer::kDepth;
+  // Of matrices that write to the residual stream: "depth" divides by sqrt(2 layers) as GPT-2 does, "same" is like
+  // others.
+  std::string output_projections = "depth";
 };
 
 struct ModelNode : config::Node {
-  int64_t vocabulary = 0;
-  int64_t width = 0;
-  int64_t layers = 0;
+  WEFT_NODE(ModelNode, "model")
+  void fields(config::FieldList& list) override;
+  config::Required<int64_t> vocabulary, width, layers;
   int64_t positions = 0;  // the longest sequence, 0: unlimited
   EmbeddingNode embedding;
-  config::Slot<PositionNode> position = NoPositions{};
+  config::Slot<PositionNode> position;
   LayerNode layer;
   config::Slot<NormNode> final_norm = RmsNorm{};
   config::Slot<HeadNode> head = TiedHead{};
   InitializerNode initializer;
 };
+
+// Throws InputError naming the field where nodes do not fit each other: key/value heads do not divide the heads,
+// learned positions without a number of them, a rotation of an odd head dimension, ...
+void check(const ModelNode& model);
 
 }  // namespace weft::model

@@ -62,7 +62,7 @@ RopeFrequencies YarnRope::frequencies(int64_t head_dim) const {
     inverse[i] = inverse[i] / factor * stretched + inverse[i] * (1 - stretched);
   }
   const double derived = factor <= 1 ? 1 : 0.1 * std::log(factor) + 1;
-  return {std::move(inverse), attention_factor != 0 ? attention_factor : derived};
+  return {std::move(inverse), attention_factor.value_or(derived)};
 }
 
 }  // namespace weft::model
