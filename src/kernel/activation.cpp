@@ -1,0 +1,103 @@
+#include "kernel/activation.h"
+
+#include <ATen/ATen.h>
+
+#include "kernel/rows.h"
+
+namespace weft::kernel {
+namespace {
+
+std::string_view reason_against_contiguous(const at::Tensor& x) {
+  const std::string_view reason = reason_against_rows(x);
+  if (!reason.empty()) return reason;
+  return x.is_contiguous() ? "" : "it is not contiguous";
+}
+
+std::string_view one_reason(const at::Tensor& x) { return reason_against_contiguous(x); }
+
+std::string_view two_reason(const at::Tensor& dout, const at::Tensor& x) {
+  const std::string_view reason = reason_against_contiguous(dout);
+  return reason.empty() ? reason_against_contiguous(x) : reason;
+}
+
+std::string_view gelu_reason(const at::Tensor& x, bool) { return reason_against_contiguous(x); }
+std::string_view gelu_backward_reason(const at::Tensor& dout, const at::Tensor& x, bool) { return two_reason(dout, x); }
+
+at::Tensor swiglu_loops(const at::Tensor& joined) {
+  const int64_t width = joined.size(1) / 2;
+  at::Tensor out = at::empty({joined.size(0), width}, joined.options());
+  with_element(joined.scalar_type(), [&](const auto& table, auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    const auto* gate = data_of<Element>(joined);
+    table.swiglu_forward(gate, gate + width, joined.size(0), width, joined.size(1), data_of<Element>(out));
+  });
+  return out;
+}
+
+void swiglu_backward_loops(const at::Tensor& dout, const at::Tensor& joined) {
+  const int64_t width = joined.size(1) / 2;
+  with_element(joined.scalar_type(), [&](const auto& table, auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    auto* gate = data_of<Element>(joined);
+    table.swiglu_backward(data_of<Element>(dout), gate, gate + width, joined.size(0), width, joined.size(1));
+  });
+}
+
+at::Tensor gelu_loops(const at::Tensor& x, bool tanh) {
+  at::Tensor out = at::empty_like(x);
+  with_element(x.scalar_type(), [&](const auto& table, auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    table.gelu_forward(data_of<Element>(x), x.numel(), tanh, data_of<Element>(out));
+  });
+  return out;
+}
+
+void gelu_backward_loops(const at::Tensor& dout, const at::Tensor& x, bool tanh) {
+  with_element(x.scalar_type(), [&](const auto& table, auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    table.gelu_backward(data_of<Element>(dout), data_of<Element>(x), x.numel(), tanh);
+  });
+}
+
+at::Tensor swiglu_reference(const at::Tensor& joined) {
+  const std::vector<at::Tensor> halves = joined.to(at::kFloat).chunk(2, 1);
+  return (at::silu(halves[0]) * halves[1]).to(joined.scalar_type());
+}
+
+void swiglu_backward_reference(const at::Tensor& dout, const at::Tensor& joined) {
+  const std::vector<at::Tensor> halves = joined.to(at::kFloat).chunk(2, 1);
+  const at::Tensor& gate = halves[0];
+  const at::Tensor upper = dout.to(at::kFloat);
+  const at::Tensor s = at::sigmoid(gate);
+  const at::Tensor silu = gate * s;
+  dout.copy_(silu * halves[1]);
+  joined.copy_(at::cat({upper * halves[1] * (s + silu * (1 - s)), upper * silu}, 1));
+}
+
+at::Tensor gelu_reference(const at::Tensor& x, bool tanh) {
+  return at::gelu(x.to(at::kFloat), tanh ? "tanh" : "none").to(x.scalar_type());
+}
+
+void gelu_backward_reference(const at::Tensor& dout, const at::Tensor& x, bool tanh) {
+  const at::Tensor gradient = at::gelu_backward(dout.to(at::kFloat), x.to(at::kFloat), tanh ? "tanh" : "none");
+  dout.copy_(gelu_reference(x, tanh));
+  x.copy_(gradient);
+}
+
+constexpr decltype(swiglu_forward)::Implementation kSwiGlu[] = {{"loops", one_reason, swiglu_loops},
+                                                                {"reference", nullptr, swiglu_reference}};
+constexpr decltype(swiglu_backward)::Implementation kSwiGluBackward[] = {
+    {"loops", two_reason, swiglu_backward_loops}, {"reference", nullptr, swiglu_backward_reference}};
+constexpr decltype(gelu_forward)::Implementation kGelu[] = {{"loops", gelu_reason, gelu_loops},
+                                                            {"reference", nullptr, gelu_reference}};
+constexpr decltype(gelu_backward)::Implementation kGeluBackward[] = {
+    {"loops", gelu_backward_reason, gelu_backward_loops}, {"reference", nullptr, gelu_backward_reference}};
+
+}  // namespace
+
+const decltype(swiglu_forward) swiglu_forward("swiglu_forward", kSwiGlu);
+const decltype(swiglu_backward) swiglu_backward("swiglu_backward", kSwiGluBackward);
+const decltype(gelu_forward) gelu_forward("gelu_forward", kGelu);
+const decltype(gelu_backward) gelu_backward("gelu_backward", kGeluBackward);
+
+}  // namespace weft::kernel

@@ -1,0 +1,17 @@
+// What the engine sets once for the whole process, before its first tensor.
+#pragma once
+
+namespace weft::kernel {
+
+// `threads` threads inside an operator. `reproducible`: products of a slice equal slices of the product bit by bit,
+// whatever the number of threads (MKL's strict mode; false where it is too late or the processor has none). Memory that
+// a step gives back is kept for the next one.
+struct ProcessSettings {
+  int threads = 1;
+  bool reproducible = false;
+};
+
+// Returns whether the settings hold.
+bool start_process(const ProcessSettings& settings);
+
+}  // namespace weft::kernel
