@@ -55,18 +55,28 @@ std::string list_text(const std::vector<T>& list, Text text) {
   return result + "]";
 }
 
-constexpr std::array<std::string_view, 7> kTypeNames = {"true or false",    "an integer",         "a number",
-                                                        "a string",         "a list of integers", "a list of numbers",
-                                                        "a list of strings"};
+constexpr std::array<std::string_view, 8> kTypeNames = {
+    "true or false",      "an integer",        "a number",          "a string",
+    "a list of integers", "a list of numbers", "a list of strings", "a number or a list of strings"};
 
-// Integers serve as reals, and an empty list as a list of anything: TOML cannot tell.
-Value convert(const Value& value, Field::Type type) {
-  if (type == Field::Type::kReal && std::holds_alternative<int64_t>(value)) {
-    return static_cast<double>(std::get<int64_t>(value));
+bool takes(Field::Type type, const Value& value) {
+  if (type == Field::Type::kRealOrTexts) {
+    return std::holds_alternative<double>(value) || std::holds_alternative<std::vector<std::string>>(value);
   }
+  // The alternatives of Value stand in the order of Type, behind monostate.
+  return type < Field::Type::kRealOrTexts && value.index() == static_cast<size_t>(type) + 1;
+}
+
+// Integers serve as reals, an empty list as a list of anything (TOML cannot tell), and a string as a list of one.
+Value convert(const Value& value, Field::Type type) {
+  const bool real = type == Field::Type::kReal || type == Field::Type::kRealOrTexts;
+  const bool texts = type == Field::Type::kTexts || type == Field::Type::kRealOrTexts;
+  if (real && std::holds_alternative<int64_t>(value)) return static_cast<double>(std::get<int64_t>(value));
+  if (texts && std::holds_alternative<std::string>(value))
+    return std::vector<std::string>{std::get<std::string>(value)};
   if (const auto* integers = std::get_if<std::vector<int64_t>>(&value)) {
     if (type == Field::Type::kReals) return std::vector<double>(integers->begin(), integers->end());
-    if (type == Field::Type::kTexts && integers->empty()) return std::vector<std::string>();
+    if (texts && integers->empty()) return std::vector<std::string>();
   }
   return value;
 }
@@ -123,8 +133,7 @@ std::vector<std::string> KindList::names() const {
 
 void Field::set(const Value& given) {
   const Value value = convert(given, type);
-  // The alternatives of Value stand in the order of Type, behind monostate.
-  if (!is_value() || value.index() != static_cast<size_t>(type) + 1) {
+  if (!takes(type, value)) {
     throw InputError(fmt::format("is {}; it must be {}", value_text(value),
                                  is_value() ? kTypeNames[static_cast<size_t>(type)] : "a table"));
   }

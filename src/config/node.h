@@ -37,6 +37,9 @@ using Value = std::variant<std::monostate, bool, int64_t, double, std::string, s
 // As TOML: 3, 0.1, "text", [1, 2]; reals keep every digit.
 [[nodiscard]] std::string value_text(const Value& value);
 
+// A field that is a number or names: validation = 0.1 or validation = ["held_out.txt"].
+using RealOrTexts = std::variant<double, std::vector<std::string>>;
+
 // A field that has no default. Reading it unset throws InputError with its full path (known once the tree is loaded).
 template <class T>
 class Required {
@@ -173,7 +176,7 @@ class SlotList final : public AnySlotList {
 // One documented field of a node. A reference into the node: valid while the node is neither moved nor destroyed.
 class Field {
  public:
-  enum class Type { kBool, kInt, kReal, kText, kInts, kReals, kTexts, kChild, kSlot, kSlots };
+  enum class Type { kBool, kInt, kReal, kText, kInts, kReals, kTexts, kRealOrTexts, kChild, kSlot, kSlots };
 
   std::string name, unit, text;
   Hint hint = Hint::kCore;
@@ -216,7 +219,8 @@ class Field {
 // What Node::fields fills.
 class FieldList {
  public:
-  // A value: bool, int64_t, double, std::string, vectors of the last three, or Required or std::optional of these.
+  // A value: bool, int64_t, double, std::string, vectors of the last three, RealOrTexts, or Required or std::optional
+  // of these.
   template <class T>
   requires(!std::is_base_of_v<Node, T> && !std::is_base_of_v<AnySlot, T> &&
            !std::is_base_of_v<AnySlotList, T>) Field& add(std::string name, T& value, Hint hint, std::string unit,
@@ -263,6 +267,17 @@ class FieldList {
     field.type = type_of<T>();
     field.get_ = [&value] { return Value(value); };
     field.set_ = [&value](const Value& given) { value = std::get<T>(given); };
+  }
+  static void bind(Field& field, RealOrTexts& value) {
+    field.type = Field::Type::kRealOrTexts;
+    field.get_ = [&value] { return std::visit([](const auto& held) { return Value(held); }, value); };
+    field.set_ = [&value](const Value& given) {
+      if (const auto* real = std::get_if<double>(&given)) {
+        value = *real;
+      } else {
+        value = std::get<std::vector<std::string>>(given);
+      }
+    };
   }
   template <class T>
   static void bind(Field& field, Required<T>& value) {
