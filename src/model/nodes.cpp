@@ -41,7 +41,7 @@ void add_dropout(FieldList& list, double& dropout, const char* text) {
 }
 
 void add_ffn(FieldList& list, config::Required<int64_t>& ffn) {
-  list.add("ffn", ffn, kShape, "", "inner width").at_least(1);
+  list.add("ffn", ffn, kShape, "", "inner width").at_least(1).at_most(kGreatestWidth);
 }
 
 }  // namespace
@@ -113,10 +113,10 @@ void YarnRope::fields(FieldList& list) {
 }
 
 void GroupedQueryAttention::fields(FieldList& list) {
-  list.add("heads", heads, kShape, "", "query heads").at_least(1);
+  list.add("heads", heads, kShape, "", "query heads").at_least(1).at_most(kGreatestHeads);
   list.add("kv_heads", kv_heads, kShape, "", "key/value heads, each shared by heads / kv_heads query heads")
       .at_least(1);
-  list.add("head_dim", head_dim, kShape, "", "width of a head").at_least(1);
+  list.add("head_dim", head_dim, kShape, "", "width of a head").at_least(1).at_most(kGreatestHeadDim);
   list.add("bias", bias, kShape, "", "query, key and value have biases");
   list.add("output_bias", output_bias, kShape, "", "the output projection has a bias");
   list.add("query_key_norm", query_key_norm, kShape, "norm of each query and key head, before the rotation")
@@ -171,11 +171,14 @@ void InitializerNode::fields(FieldList& list) {
 }
 
 void ModelNode::fields(FieldList& list) {
-  // The bounds keep every product of sizes far below 2^63.
-  list.add("vocabulary", vocabulary, kShape, "tokens", "rows of the embedding").at_least(1).at_most(1 << 28);
-  list.add("width", width, kShape, "", "width of the residual stream").at_least(1).at_most(1 << 20);
-  list.add("layers", layers, kShape, "", "layers").at_least(0).at_most(1 << 14);
-  list.add("positions", positions, kShape, "tokens", "the longest sequence; 0: unlimited").at_least(0).at_most(1 << 30);
+  list.add("vocabulary", vocabulary, kShape, "tokens", "rows of the embedding")
+      .at_least(1)
+      .at_most(kGreatestVocabulary);
+  list.add("width", width, kShape, "", "width of the residual stream").at_least(1).at_most(kGreatestWidth);
+  list.add("layers", layers, kShape, "", "layers").at_least(0).at_most(kGreatestLayers);
+  list.add("positions", positions, kShape, "tokens", "the longest sequence; 0: unlimited")
+      .at_least(0)
+      .at_most(kGreatestPositions);
   list.add("embedding", embedding, kShape, "token embedding");
   list.add("position", position, kShape, "learned positions, added to the embedding").may_be_empty();
   list.add("layer", layer, kShape, "every layer");

@@ -28,6 +28,15 @@
 
 namespace weft::model {
 
+// Bounds of sizes, so that no product of them leaves 63 bits: a lying config.json is refused before anything is
+// allocated.
+constexpr int64_t kGreatestVocabulary = 1 << 26;
+constexpr int64_t kGreatestWidth = 1 << 20;
+constexpr int64_t kGreatestLayers = 1 << 14;
+constexpr int64_t kGreatestHeads = 1 << 12;
+constexpr int64_t kGreatestHeadDim = 1 << 12;
+constexpr int64_t kGreatestPositions = 1 << 30;
+
 class Describer;
 struct SegmentDescription;
 
