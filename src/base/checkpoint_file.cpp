@@ -50,7 +50,7 @@ void CheckpointWriter::write_tensors(const std::string& file, const std::vector<
     to_write.push_back({name_in_file(tensor), tensor.type, tensor.shape, tensor.contents});
   }
   const auto output = aside_.create(file);
-  const auto written = write_safetensors(*output, to_write);
+  const auto written = write_safetensors([&](std::span<const std::byte> data) { output->write(data); }, to_write);
   output->sync();
   output->close();
   written_.files.push_back({file, written.bytes, written.checksum});

@@ -19,7 +19,7 @@ constexpr std::string_view kIndexName = "model.safetensors.index.json";
 // Joins small tensors into large writes and hashes what passes.
 class HashedOutput {
  public:
-  explicit HashedOutput(WritableFile& file) : file_(file) {}
+  explicit HashedOutput(const ByteSink& sink) : sink_(sink) {}
 
   void write(std::span<const std::byte> data) {
     hash_.update(data);
@@ -30,14 +30,14 @@ class HashedOutput {
     }
     flush();
     if (data.size() > kBuffer) {
-      file_.write(data);
+      sink_(data);
     } else {
       buffer_.assign(data.begin(), data.end());
     }
   }
 
   void flush() {
-    if (!buffer_.empty()) file_.write(std::span<const std::byte>(buffer_));
+    if (!buffer_.empty()) sink_(std::span<const std::byte>(buffer_));
     buffer_.clear();
   }
 
@@ -46,7 +46,7 @@ class HashedOutput {
 
  private:
   static constexpr size_t kBuffer = size_t{1} << 20;
-  WritableFile& file_;
+  const ByteSink& sink_;
   StreamingHash hash_;
   std::vector<std::byte> buffer_;
   uint64_t bytes_ = 0;
@@ -81,7 +81,7 @@ std::vector<std::vector<TensorToWrite>> cut_into_shards(const std::vector<Tensor
 
 void write_shard(AtomicFolder& folder, const std::string& name, const std::vector<TensorToWrite>& tensors) {
   const auto file = folder.create(name);
-  write_safetensors(*file, tensors);
+  write_safetensors([&](std::span<const std::byte> data) { file->write(data); }, tensors);
   file->sync();
   file->close();
 }
@@ -152,7 +152,7 @@ const SafetensorsFolder::Place* SafetensorsFolder::find(std::string_view name) c
   return place == tensors_.end() ? nullptr : &place->second;
 }
 
-WrittenSafetensors write_safetensors(WritableFile& file, const std::vector<TensorToWrite>& tensors,
+WrittenSafetensors write_safetensors(const ByteSink& sink, const std::vector<TensorToWrite>& tensors,
                                      const std::map<std::string, std::string>& metadata) {
   std::vector<StoredTensor> planned;
   std::map<std::string_view, const TensorToWrite*> by_name;
@@ -161,7 +161,7 @@ WrittenSafetensors write_safetensors(WritableFile& file, const std::vector<Tenso
     by_name.emplace(tensor.name, &tensor);
   }
   const auto layout = plan_safetensors(std::move(planned), metadata);
-  HashedOutput output(file);
+  HashedOutput output(sink);
   output.write(std::as_bytes(std::span(layout.prefix)));
   WrittenSafetensors written;
   for (const auto& tensor : layout.header.tensors) {

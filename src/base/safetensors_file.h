@@ -74,8 +74,10 @@ struct WrittenSafetensors {
   std::map<std::string, uint64_t, std::less<>> tensor_checksums;  // xxh64 of each tensor's bytes
 };
 
-// Writes a whole file; sync and close are the caller's. Names are unique (WEFT_CHECK).
-WrittenSafetensors write_safetensors(WritableFile& file, const std::vector<TensorToWrite>& tensors,
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
+// Writes a whole file's bytes, in large pieces. Names are unique (WEFT_CHECK).
+WrittenSafetensors write_safetensors(const ByteSink& sink, const std::vector<TensorToWrite>& tensors,
                                      const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
 // Writes model.safetensors, or where the data exceeds `maximum_shard_bytes` model-00001-of-0000N.safetensors and
