@@ -84,12 +84,23 @@ Value convert(const Value& value, Field::Type type) {
 void check_number(const Field& field, double number) {
   if (std::isnan(number)) throw InputError("is not a number");
   const bool too_small = field.least && (field.least_excluded ? number <= *field.least : number < *field.least);
-  if (too_small || (field.greatest && number > *field.greatest)) {
+  const bool too_great =
+      field.greatest && (field.greatest_excluded ? number >= *field.greatest : number > *field.greatest);
+  if (too_small || too_great) {
     std::string allowed;
     if (field.least) allowed = fmt::format("{} {}", field.least_excluded ? "above" : "at least", *field.least);
-    if (field.greatest) allowed += fmt::format("{}at most {}", allowed.empty() ? "" : " and ", *field.greatest);
+    if (field.greatest) {
+      allowed += fmt::format("{}{} {}", allowed.empty() ? "" : " and ", field.greatest_excluded ? "below" : "at most",
+                             *field.greatest);
+    }
     throw InputError(fmt::format("is {}; it must be {}", number, allowed));
   }
+}
+
+template <class T>
+void check_length(const Field& field, const std::vector<T>& list) {
+  if (!field.elements || list.size() == *field.elements) return;
+  throw InputError(fmt::format("has {} elements; it must have {}", list.size(), *field.elements));
 }
 
 void check_word(const Field& field, const std::string& word) {
@@ -141,12 +152,15 @@ void Field::set(const Value& given) {
   if (const auto* number = std::get_if<double>(&value)) check_number(*this, *number);
   if (const auto* word = std::get_if<std::string>(&value)) check_word(*this, *word);
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+    check_length(*this, *list);
     for (const int64_t number : *list) check_number(*this, static_cast<double>(number));
   }
   if (const auto* list = std::get_if<std::vector<double>>(&value)) {
+    check_length(*this, *list);
     for (const double number : *list) check_number(*this, number);
   }
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    check_length(*this, *list);
     for (const std::string& word : *list) check_word(*this, word);
   }
   set_(value);

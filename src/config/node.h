@@ -185,6 +185,8 @@ class Field {
   bool optional = false;                  // a std::optional, or a slot that may be empty
   std::optional<double> least, greatest;  // of numbers and of each element of a list
   bool least_excluded = false;            // the value must be above `least`
+  bool greatest_excluded = false;         // the value must be below `greatest`
+  std::optional<size_t> elements;         // how many a list has
   std::vector<std::string> words;         // if not empty, the allowed texts
 
   [[nodiscard]] Value get() const { return get_(); }
@@ -203,6 +205,8 @@ class Field {
   Field& at_least(double value) { return least = value, *this; }
   Field& above(double value) { return least_excluded = true, least = value, *this; }
   Field& at_most(double value) { return greatest = value, *this; }
+  Field& below(double value) { return greatest_excluded = true, greatest = value, *this; }
+  Field& length(size_t count) { return elements = count, *this; }
   Field& one_of(std::vector<std::string> allowed) { return words = std::move(allowed), *this; }
   Field& may_be_empty() { return optional = true, *this; }  // of a slot
 
