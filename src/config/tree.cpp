@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace weft::config {
 namespace {
@@ -13,16 +14,19 @@ std::string join_path(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
+// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
 size_t edit_distance(std::string_view left, std::string_view right) {
-  std::vector<size_t> row(right.size() + 1);
+  std::vector<size_t> before_last, last, row(right.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < left.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < right.size(); ++j) {
-      const size_t substituted = diagonal + (left[i] == right[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
+  for (size_t i = 1; i <= left.size(); ++i) {
+    before_last = std::exchange(last, row);
+    row[0] = i;
+    for (size_t j = 1; j <= right.size(); ++j) {
+      const size_t substituted = last[j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+      }
     }
   }
   return row.back();
