@@ -1,5 +1,7 @@
 # Flags of our own code. Third-party headers are SYSTEM, so these never reach them.
 option(WEFT_TESTS "Build the tests" ON)
+option(WEFT_FUZZ "Build the fuzz targets (with clang)" OFF)
+option(WEFT_CUDA "Compile the CUDA kernels (*.cu) too" OFF)
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers of this build, as -fsanitize= takes them")
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -8,11 +10,29 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
 add_library(weft_flags INTERFACE)
-target_compile_options(weft_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+target_compile_options(weft_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>)
 target_include_directories(weft_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(WEFT_SANITIZE)
   add_compile_options(-fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${WEFT_SANITIZE})
+endif()
+
+if(WEFT_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+if(WEFT_CUDA)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "WEFT_CUDA is on, but no CUDA toolkit was found: put nvcc on PATH or set CUDACXX")
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  enable_language(CUDA)
 endif()
 
 find_program(WEFT_MOLD mold)
