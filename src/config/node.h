@@ -54,6 +54,7 @@ class Required {
   operator const T&() const { return get(); }  // NOLINT(google-explicit-constructor)
   void name_path(std::string path) { path_ = std::move(path); }
   friend bool operator==(const Required& left, const Required& right) { return left.value_ == right.value_; }
+  friend bool operator==(const Required& left, const T& right) { return left.get() == right; }
 
  private:
   std::optional<T> value_;

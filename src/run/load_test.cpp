@@ -1,0 +1,135 @@
+#include "run/load.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+
+#include "model/describe.h"
+
+namespace weft::run {
+namespace {
+
+const std::string kBase = R"(
+[model]
+family = "gpt2"
+layers = 2
+heads = 4
+width = 32
+positions = 64
+[data]
+sources = ["text.txt"]
+tokenizer = "bytes"
+context = 64
+[train]
+global_batch = 12
+)";
+
+class LoadTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("weft_load_test_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "text.txt") << "some text";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  LoadedRun load(const std::string& text, const std::vector<std::string>& assignments = {}) {
+    std::ofstream(folder_ / "run.toml") << text;
+    return load_run(folder_ / "run.toml", assignments);
+  }
+  std::string error_of(const std::string& text, const std::vector<std::string>& assignments = {}) {
+    try {
+      LoadedRun loaded = load(text, assignments);
+      set_vocabulary(loaded.node, 256);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "(no error)";
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(LoadTest, AFamilyMakesTheTreeAndOriginsSayWhere) {
+  LoadedRun loaded = load(kBase, {"model.width=64", "train.steps=7"});
+  set_vocabulary(loaded.node, 256);
+  EXPECT_EQ(loaded.node.model.width, 64);
+  EXPECT_EQ(loaded.node.model.vocabulary, 256);
+  EXPECT_EQ(loaded.node.model.layer.mlp->kind(), "gelu");
+  EXPECT_EQ(loaded.node.run.name, "run");
+  EXPECT_EQ(loaded.node.data.sources[0], (folder_ / "text.txt").string());
+  EXPECT_EQ(loaded.origins.at("model.width"), "--set model.width");
+  EXPECT_EQ(loaded.origins.at("train.steps"), "--set train.steps");
+  EXPECT_EQ(loaded.origins.at("model.layer.mlp.kind"), "family gpt2");
+  EXPECT_NE(loaded.origins.at("model.layers").find("run.toml:4:1"), std::string::npos);
+  EXPECT_FALSE(loaded.origins.contains("train.seed"));
+}
+
+TEST_F(LoadTest, ANodeOfTheFamilysTreeIsReplaced) {
+  const LoadedRun loaded = load(kBase + "[model.layer.mlp]\nkind = 'swiglu'\nffn = 96\n");
+  EXPECT_EQ(loaded.node.model.layer.mlp->kind(), "swiglu");
+}
+
+TEST_F(LoadTest, TheDumpedTreeIsARunFile) {
+  LoadedRun loaded = load(kBase, {"train.frozen=['embedding.*']"});
+  set_vocabulary(loaded.node, 256);
+  const std::string text = config::dump(loaded.node);
+  const LoadedRun again = load(text);
+  EXPECT_TRUE(config::differences(loaded.node, again.node).empty()) << text;
+}
+
+// One row = what is added to the file or assigned, and what must be said.
+TEST_F(LoadTest, MistakesAreNamed) {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"model.family=gpt3", "model.family: there is no family \"gpt3\", did you mean gpt2?"},
+      {"model.widht=3", "model.widht: unknown key of family gpt2, did you mean width?"},
+      {"data.context=65", "data.context is 65, longer than the model's 64 positions (model.positions)"},
+      {"model.heads=5", "model.width is 32, which 5 heads (model.heads) do not divide"},
+      {"train.precision=fp16", "train.precision: is \"fp16\"; it must be one of \"fp32\", \"bf16\""},
+      {"parallel.tensor=2", "parallel: unknown key; there are: model"},
+      {"model.vocabulary=100", "model.vocabulary is 100, but the tokenizer has 256 tokens"},
+      {"model.hf=nowhere", "model.hf and model.family both name the model"},
+      {"train.steps=0", "train.steps: is 0; it must be at least 1"},
+  };
+  for (const auto& [assignment, message] : rows) {
+    EXPECT_NE(error_of(kBase, {assignment}).find(message), std::string::npos)
+        << assignment << " said: " << error_of(kBase, {assignment});
+  }
+  EXPECT_NE(error_of("[model]\nfamily = 'llama'\n").find("model.width is not set"), std::string::npos);
+  EXPECT_NE(error_of("[model]\nhf = 'nowhere'\n").find("nowhere/config.json"), std::string::npos);
+}
+
+TEST_F(LoadTest, MicroBatchesFollowFromEitherKey) {
+  const auto cut = [&](std::vector<std::string> assignments) { return batch_cut(load(kBase, assignments).node); };
+  EXPECT_EQ(cut({}).micro_batches, 1);
+  EXPECT_EQ(cut({"train.micro_batch=4"}).micro_batches, 3);
+  EXPECT_EQ(cut({"train.micro_batch=5"}).micro_batches, 3);
+  EXPECT_EQ(cut({"train.micro_batch=4", "schedule.micro_batches=3"}).micro_batches, 3);
+  const BatchCut uneven = cut({"schedule.micro_batches=5"});
+  std::vector<int64_t> firsts;
+  for (int64_t i = 0; i <= 5; ++i) firsts.push_back(uneven.first(i));
+  EXPECT_EQ(firsts, (std::vector<int64_t>{0, 3, 6, 8, 10, 12}));
+  EXPECT_EQ(cut({"schedule.micro_batches=15"}).first(13), 12);
+  EXPECT_NE(error_of(kBase, {"train.micro_batch=4", "schedule.micro_batches=2"}).find("give one of the two"),
+            std::string::npos);
+}
+
+TEST_F(LoadTest, AResumeRefusesWhatChangesNumbersByName) {
+  const RunNode before = load(kBase).node;
+  EXPECT_EQ(refusal(before, load(kBase, {"train.steps=5", "train.threads=2", "checkpoint.every=3"}).node), "");
+  const std::string message = refusal(before, load(kBase, {"model.layers=3", "optimizer.clip=2", "train.seed=4"}).node);
+  EXPECT_EQ(message,
+            "a resumed run may not change:\n  model.layers: was 2, now 3\n  optimizer.clip: was 1.0, now 2.0\n  "
+            "train.seed: was 1, now 4");
+}
+
+TEST_F(LoadTest, FrozenPatternsMatchPaths) {
+  const TrainNode train = load(kBase, {"train.frozen=['embedding.*', 'layers.?.mlp.*']"}).node.train;
+  EXPECT_TRUE(frozen(train, "embedding.weight"));
+  EXPECT_TRUE(frozen(train, "layers.1.mlp.up.weight"));
+  EXPECT_FALSE(frozen(train, "layers.11.mlp.up.weight"));
+  EXPECT_FALSE(frozen(train, "final_norm.weight"));
+}
+
+}  // namespace
+}  // namespace weft::run

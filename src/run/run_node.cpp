@@ -1,0 +1,120 @@
+#include "run/run_node.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+namespace weft::run {
+
+using config::FieldList;
+using config::Hint;
+
+namespace {
+
+// Enough for any run, and no sum or product of two of them leaves 63 bits.
+constexpr double kGreatestCount = 1e9;
+constexpr double kGreatestSteps = 1e12;
+
+}  // namespace
+
+void TrainNode::fields(FieldList& list) {
+  list.add("steps", steps, Hint::kOptional, "steps", "optimizer steps of the whole run")
+      .at_least(1)
+      .at_most(kGreatestSteps);
+  list.add("global_batch", global_batch, Hint::kCore, "sequences", "sequences a step")
+      .at_least(1)
+      .at_most(kGreatestCount);
+  list.add("micro_batch", micro_batch, Hint::kPerformance, "sequences",
+           "sequences computed at once; unset: follows from schedule.micro_batches")
+      .at_least(1)
+      .at_most(kGreatestCount);
+  list.add("seed", seed, Hint::kCore, "", "of initial values, sample order and dropout").at_least(0);
+  list.add("precision", precision, Hint::kCore, "", "of activations and products; parameters stay fp32")
+      .one_of({"fp32", "bf16"});
+  list.add("frozen", frozen, Hint::kCore, "", "patterns of parameter paths that do not learn");
+  list.add("initial_weights", initial_weights, Hint::kCore, "",
+           "a Hugging Face directory, a run or a checkpoint to start from; empty: random values");
+  list.add("threads", threads, Hint::kPerformance, "threads", "of the products; 0: one a core")
+      .at_least(0)
+      .at_most(4096);
+}
+
+void ScheduleNode::fields(FieldList& list) {
+  list.add("micro_batches", micro_batches, Hint::kPerformance, "",
+           "micro-batches a step; unset: follows from train.micro_batch, 1 if that is unset too")
+      .at_least(1)
+      .at_most(kGreatestCount);
+}
+
+void ValidationNode::fields(FieldList& list) {
+  list.add("every", every, Hint::kOptional, "steps", "between validation losses; 0: only at the end").at_least(0);
+  list.add("tokens", tokens, Hint::kOptional, "tokens",
+           "of the validation part that a periodic one reads; 0: all. The last one always reads all")
+      .at_least(0);
+}
+
+void SamplesNode::fields(FieldList& list) {
+  list.add("every", every, Hint::kOptional, "steps", "between samples of text; 0: none").at_least(0);
+  list.add("prompt", prompt, Hint::kOptional, "",
+           "what the samples continue; empty: a line break or the beginning of a text");
+  list.add("tokens", tokens, Hint::kOptional, "tokens", "length of a sample").at_least(1).at_most(1 << 20);
+  list.add("temperature", temperature, Hint::kOptional, "", "0: always the likeliest token").at_least(0);
+}
+
+void CheckpointNode::fields(FieldList& list) {
+  list.add("every", every, Hint::kOptional, "steps", "between checkpoints; 0: only at the end").at_least(0);
+  list.add("keep", keep, Hint::kOptional, "", "newest checkpoints kept, beside the best").at_least(1);
+  list.add("directory", directory, Hint::kOptional, "", "empty: checkpoints/ in the run's folder");
+}
+
+void RunSettings::fields(FieldList& list) {
+  list.add("name", name, Hint::kOptional, "", "empty: the run file's name");
+  list.add("directory", directory, Hint::kOptional, "", "the run's folder; empty: runs/<name>");
+}
+
+void RunNode::fields(FieldList& list) {
+  list.add("model", model, Hint::kArchitecture, "what is trained");
+  list.add("parametrisation", parametrisation, Hint::kCore,
+           "how initial values and rates follow from a parameter's class");
+  list.add("data", data, Hint::kCore, "what it learns from");
+  list.add("train", train, Hint::kCore, "how long, how much at once, in which precision");
+  list.add("optimizer", optimizer, Hint::kCore, "what changes the parameters");
+  list.add("phases", phases, Hint::kCore, "the learning rate over the steps");
+  list.add("schedule", schedule, Hint::kPerformance, "how a step is cut");
+  list.add("validation", validation, Hint::kOptional, "losses on text that is not learnt from");
+  list.add("samples", samples, Hint::kOptional, "text written while training");
+  list.add("checkpoint", checkpoint, Hint::kOptional, "what is kept of the run");
+  list.add("run", run, Hint::kOptional, "its name and folder");
+}
+
+int64_t BatchCut::first(int64_t index) const {
+  const int64_t whole = global_batch / micro_batches, longer = global_batch % micro_batches;
+  return index * whole + std::min(index, longer);
+}
+
+BatchCut batch_cut(const RunNode& run) {
+  const int64_t batch = run.train.global_batch;
+  BatchCut cut;
+  cut.global_batch = batch;
+  if (run.train.micro_batch) {
+    cut.micro_batches = (batch + *run.train.micro_batch - 1) / *run.train.micro_batch;
+  }
+  if (run.schedule.micro_batches) {
+    if (run.train.micro_batch && *run.schedule.micro_batches != cut.micro_batches) {
+      throw InputError(fmt::format(
+          "train.micro_batch is {} and schedule.micro_batches is {}, but a global batch of {} has {} micro-batches of "
+          "{}; "
+          "give one of the two",
+          *run.train.micro_batch, *run.schedule.micro_batches, batch, cut.micro_batches, *run.train.micro_batch));
+    }
+    cut.micro_batches = *run.schedule.micro_batches;
+  }
+  return cut;
+}
+
+bool frozen(const TrainNode& train, const std::string& path) {
+  return std::any_of(train.frozen.begin(), train.frozen.end(),
+                     [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; });
+}
+
+}  // namespace weft::run

@@ -1,0 +1,104 @@
+// The tree of a run: every section of a run file. docs/commands.md fixes the names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/node.h"
+#include "data/data_node.h"
+#include "model/nodes.h"
+#include "recipe/optimizer_node.h"
+#include "recipe/parametrisation.h"
+#include "recipe/phase.h"
+
+namespace weft::run {
+
+struct TrainNode : config::Node {
+  WEFT_NODE(TrainNode, "train")
+  void fields(config::FieldList& list) override;
+
+  int64_t steps = 1000;
+  int64_t global_batch = 1;            // sequences
+  std::optional<int64_t> micro_batch;  // sequences; unset: follows from schedule.micro_batches
+  int64_t seed = 1;
+  std::string precision = "fp32";
+  std::vector<std::string> frozen;  // patterns on parameter paths, with * and ?
+  std::string initial_weights;      // a Hugging Face directory, a run or a checkpoint; empty: random
+  int64_t threads = 0;              // 0: one a core
+};
+
+struct ScheduleNode : config::Node {
+  WEFT_NODE(ScheduleNode, "schedule")
+  void fields(config::FieldList& list) override;
+
+  std::optional<int64_t> micro_batches;  // a step; unset: follows from train.micro_batch, 1 if that is unset too
+};
+
+struct ValidationNode : config::Node {
+  WEFT_NODE(ValidationNode, "validation")
+  void fields(config::FieldList& list) override;
+
+  int64_t every = 250;
+  int64_t tokens = 1 << 16;
+};
+
+struct SamplesNode : config::Node {
+  WEFT_NODE(SamplesNode, "samples")
+  void fields(config::FieldList& list) override;
+
+  int64_t every = 0;
+  std::string prompt;
+  int64_t tokens = 100;
+  double temperature = 0.8;
+};
+
+struct CheckpointNode : config::Node {
+  WEFT_NODE(CheckpointNode, "checkpoint")
+  void fields(config::FieldList& list) override;
+
+  int64_t every = 1000;
+  int64_t keep = 2;
+  std::string directory;  // empty: checkpoints/ in the run's folder
+};
+
+struct RunSettings : config::Node {
+  WEFT_NODE(RunSettings, "run")
+  void fields(config::FieldList& list) override;
+
+  std::string name;       // empty: the run file's name
+  std::string directory;  // empty: runs/<name>
+};
+
+struct RunNode : config::Node {
+  WEFT_NODE(RunNode, "weft")
+  void fields(config::FieldList& list) override;
+
+  model::ModelNode model;
+  config::Slot<recipe::ParametrisationNode> parametrisation = recipe::StandardParametrisation();
+  data::DataNode data;
+  TrainNode train;
+  config::Slot<recipe::OptimizerNode> optimizer = recipe::AdamW();
+  recipe::Phases phases;
+  ScheduleNode schedule;
+  ValidationNode validation;
+  SamplesNode samples;
+  CheckpointNode checkpoint;
+  RunSettings run;
+};
+
+// How a global batch is cut. Where it does not divide, the first micro-batches hold one sequence more.
+struct BatchCut {
+  int64_t micro_batches = 1;
+  // The first sequence of micro-batch `index` within the global batch; first(micro_batches) is the global batch.
+  [[nodiscard]] int64_t first(int64_t index) const;
+  int64_t global_batch = 1;
+};
+// Throws InputError where micro_batch and micro_batches contradict each other.
+[[nodiscard]] BatchCut batch_cut(const RunNode& run);
+
+// Whether a parameter's path matches one of the patterns of train.frozen: * stands for any characters, ? for one.
+[[nodiscard]] bool frozen(const TrainNode& train, const std::string& path);
+
+}  // namespace weft::run
