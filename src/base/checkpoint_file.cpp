@@ -38,11 +38,8 @@ void copy_box(const TensorPiece& piece, const std::vector<int64_t>& shape, size_
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(const fs::path& checkpoints, int64_t step, FileSystem& file_system)
-    : file_system_(file_system),
-      folder_(checkpoints / checkpoint_name(step)),
-      step_(step),
-      aside_(folder_, file_system) {}
+CheckpointWriter::CheckpointWriter(fs::path folder, FileSystem& file_system)
+    : file_system_(file_system), folder_(std::move(folder)), aside_(folder_, file_system) {}
 
 void CheckpointWriter::write_tensors(const std::string& file, const std::vector<StateToWrite>& tensors) {
   std::vector<TensorToWrite> to_write;
@@ -67,8 +64,19 @@ void CheckpointWriter::write_file(const std::string& file, std::string_view cont
   written_.files.push_back({file, contents.size(), xxh64(contents)});
 }
 
+void CheckpointWriter::write_others(const std::function<void(const fs::path&)>& write) {
+  write(aside_.partial());
+  for (const auto& entry : fs::directory_iterator(aside_.partial())) {
+    const std::string name = entry.path().filename().string();
+    const bool listed = std::any_of(written_.files.begin(), written_.files.end(),
+                                    [&](const ManifestFile& file) { return file.name == name; });
+    if (listed) continue;
+    const MappedFile contents(entry.path());
+    written_.files.push_back({name, contents.size(), xxh64(contents.bytes())});
+  }
+}
+
 fs::path CheckpointWriter::commit(Manifest manifest) {
-  manifest.step = step_;
   manifest.files = std::move(written_.files);
   manifest.tensors = std::move(written_.tensors);
   aside_.write(kManifestName, manifest_text(manifest));

@@ -29,20 +29,21 @@ struct StateToWrite {
 // commit() nothing remains. Errors as FileSystem's.
 class CheckpointWriter {
  public:
-  // `checkpoints` exists.
-  CheckpointWriter(const std::filesystem::path& checkpoints, int64_t step,
-                   FileSystem& file_system = FileSystem::real());
+  // The folder's parent exists.
+  explicit CheckpointWriter(std::filesystem::path folder, FileSystem& file_system = FileSystem::real());
 
   void write_tensors(const std::string& file, const std::vector<StateToWrite>& tensors);
   void write_file(const std::string& file, std::string_view contents);
+  // Lets `write` put files, each synced, into the folder that it is given.
+  void write_others(const std::function<void(const std::filesystem::path& folder)>& write);
+  [[nodiscard]] const std::vector<ManifestFile>& files() const { return written_.files; }
 
-  // Fills in step, files and tensors of the manifest. A step-N that is there already is replaced. Returns the folder.
+  // Fills in files and tensors of the manifest. A folder that is there already is replaced. Returns the folder.
   std::filesystem::path commit(Manifest manifest);
 
  private:
   FileSystem& file_system_;
   std::filesystem::path folder_;
-  int64_t step_;
   AtomicFolder aside_;
   Manifest written_;  // files and tensors so far
 };

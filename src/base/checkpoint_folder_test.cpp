@@ -46,11 +46,12 @@ void save(const fs::path& checkpoints, int64_t step, FileSystem& file_system = F
                           return std::as_bytes(std::span(contents));
                         }};
   };
-  CheckpointWriter writer(checkpoints, step, file_system);
+  CheckpointWriter writer(checkpoints / checkpoint_name(step), file_system);
   writer.write_tensors("parameters.safetensors", {tensor("value", "a", weights), tensor("value", "b", moments)});
   writer.write_tensors("optimizer.safetensors", {tensor("first_moment", "a", moments)});
   writer.write_file("config.toml", "[model]\n");
   Manifest manifest;
+  manifest.step = step;
   manifest.samples = step * 12;
   manifest.validation_loss = validation_loss;
   writer.commit(manifest);

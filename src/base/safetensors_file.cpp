@@ -176,28 +176,25 @@ WrittenSafetensors write_safetensors(const ByteSink& sink, const std::vector<Ten
   return written;
 }
 
-std::vector<std::string> write_safetensors_folder(AtomicFolder& folder, const std::vector<TensorToWrite>& tensors,
-                                                  uint64_t maximum_shard_bytes) {
+void write_safetensors_folder(AtomicFolder& folder, const std::vector<TensorToWrite>& tensors,
+                              uint64_t maximum_shard_bytes) {
   const auto shards = cut_into_shards(tensors, maximum_shard_bytes);
   if (shards.size() == 1) {
     write_shard(folder, std::string(kSingleName), shards.front());
-    return {std::string(kSingleName)};
+    return;
   }
-  std::vector<std::string> names;
   Json weight_map = Json::object();
   uint64_t total = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
-    names.push_back(shard_name(i, shards.size()));
-    write_shard(folder, names.back(), shards[i]);
+    const std::string name = shard_name(i, shards.size());
+    write_shard(folder, name, shards[i]);
     for (const auto& tensor : shards[i]) {
-      weight_map[tensor.name] = names.back();
+      weight_map[tensor.name] = name;
       total += stored_bytes(tensor.type, tensor.shape).value();
     }
   }
   const OrderedJson index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
   folder.write(kIndexName, dump_json(index, 2) + "\n");
-  names.emplace_back(kIndexName);
-  return names;
 }
 
 }  // namespace weft

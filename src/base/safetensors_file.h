@@ -81,8 +81,8 @@ WrittenSafetensors write_safetensors(const ByteSink& sink, const std::vector<Ten
                                      const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
 // Writes model.safetensors, or where the data exceeds `maximum_shard_bytes` model-00001-of-0000N.safetensors and
-// model.safetensors.index.json, tensors in the given order; all synced. Returns the names of the files.
-std::vector<std::string> write_safetensors_folder(AtomicFolder& folder, const std::vector<TensorToWrite>& tensors,
-                                                  uint64_t maximum_shard_bytes);
+// model.safetensors.index.json, tensors in the given order; all synced.
+void write_safetensors_folder(AtomicFolder& folder, const std::vector<TensorToWrite>& tensors,
+                              uint64_t maximum_shard_bytes);
 
 }  // namespace weft

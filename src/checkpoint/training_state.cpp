@@ -62,7 +62,7 @@ std::filesystem::path save_training_state(const std::filesystem::path& checkpoin
     file_system.create_directory(checkpoints);
     file_system.sync_directory(checkpoints.has_parent_path() ? checkpoints.parent_path() : ".");
   }
-  CheckpointWriter writer(checkpoints, state.manifest.step, file_system);
+  CheckpointWriter writer(checkpoints / checkpoint_name(state.manifest.step), file_system);
   writer.write_tensors(kParametersFile, states_to_write(state.tensors, true));
   writer.write_tensors(kOptimizerFile, states_to_write(state.tensors, false));
   writer.write_file(kModelFile, config::dump(*state.model));
