@@ -29,9 +29,9 @@ std::vector<int> LearnedPositions::describe(Describer& describer, const std::str
   return {describer.table(path + ".weight", positions, ParameterClass::kEmbedding)};
 }
 
-double GroupedQueryAttention::effective_scale() const {
-  return scale ? *scale : 1 / std::sqrt(static_cast<double>(head_dim.get()));
-}
+double GroupedQueryAttention::natural_scale() const { return 1 / std::sqrt(static_cast<double>(head_dim.get())); }
+
+double GroupedQueryAttention::effective_scale() const { return scale.value_or(natural_scale()); }
 
 void GroupedQueryAttention::describe_query_key_value(Describer& describer, const std::string& path,
                                                      SegmentDescription& segment) const {

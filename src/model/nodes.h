@@ -140,6 +140,7 @@ struct YarnRope : RopeNode {
   double beta_slow = 1;
   std::optional<double> attention_factor;  // else 0.1 ln(factor) + 1
   bool truncate = true;                    // the ramp's ends at whole indices
+  [[nodiscard]] double effective_attention_factor() const;
   RopeFrequencies frequencies(int64_t head_dim) const override;
 };
 
@@ -166,7 +167,8 @@ struct GroupedQueryAttention : AttentionNode {
   std::optional<double> scale;  // multiplies query . key; else 1 / sqrt(head_dim)
   double dropout = 0;           // of the attention weights
 
-  [[nodiscard]] double effective_scale() const;
+  [[nodiscard]] double natural_scale() const;    // 1 / sqrt(head_dim)
+  [[nodiscard]] double effective_scale() const;  // scale, else the natural one
   void describe_query_key_value(Describer& describer, const std::string& path,
                                 SegmentDescription& segment) const override;
   void describe_core(Describer& describer, const std::string& path, SegmentDescription& segment) const override;

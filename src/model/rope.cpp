@@ -41,6 +41,10 @@ RopeFrequencies Llama3Rope::frequencies(int64_t head_dim) const {
   return {std::move(inverse), 1};
 }
 
+double YarnRope::effective_attention_factor() const {
+  return attention_factor.value_or(factor <= 1 ? 1 : 0.1 * std::log(factor) + 1);
+}
+
 RopeFrequencies YarnRope::frequencies(int64_t head_dim) const {
   std::vector<double> inverse = plain_frequencies(theta, head_dim);
   // The (fractional) index of the frequency that makes this many turns over the original positions.
@@ -61,8 +65,7 @@ RopeFrequencies YarnRope::frequencies(int64_t head_dim) const {
     const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
     inverse[i] = inverse[i] / factor * stretched + inverse[i] * (1 - stretched);
   }
-  const double derived = factor <= 1 ? 1 : 0.1 * std::log(factor) + 1;
-  return {std::move(inverse), attention_factor.value_or(derived)};
+  return {std::move(inverse), effective_attention_factor()};
 }
 
 }  // namespace weft::model
