@@ -6,9 +6,8 @@
 
 namespace weft {
 
-void check_failed(std::string_view condition, std::source_location where) {
-  throw Error(std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": internal check failed: " +
-              std::string(condition));
+void check_failed(std::string_view condition, const char* file, int line) {
+  throw Error(std::string(file) + ":" + std::to_string(line) + ": internal check failed: " + std::string(condition));
 }
 
 }  // namespace weft

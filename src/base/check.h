@@ -2,14 +2,13 @@
 // throws Error with the place and the condition.
 #pragma once
 
-#include <source_location>
 #include <string_view>
 
 namespace weft {
 
-[[noreturn]] void check_failed(std::string_view condition, std::source_location where);
+[[noreturn]] void check_failed(std::string_view condition, const char* file, int line);
 
 }  // namespace weft
 
 #define WEFT_CHECK(condition) \
-  ((condition) ? static_cast<void>(0) : ::weft::check_failed(#condition, std::source_location::current()))
+  ((condition) ? static_cast<void>(0) : ::weft::check_failed(#condition, __FILE__, __LINE__))

@@ -1,9 +1,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <limits>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "config/node.h"
 #include "config/toml.h"
@@ -123,6 +124,8 @@ TEST(Config, MistakesAreAnsweredWithPlaceAndPath) {
       {"shown = 1979-05-27", "p.toml:1:9: dates and times are not used here; write a string or a number"},
       {"a = [1, 'x']", "p.toml:1:5: the list mixes strings and numbers"},
       {"a = \"\xff\"", "p.toml:1:6: is not UTF-8"},
+      {"\xcd\xab = 1", "p.toml:1:1: only ASCII letters may stand outside of quotes"},
+      {"[[=\"leaf\"", "p.toml: is not TOML"},
       {"a = \"\x01\"", "p.toml:1:6: control character 0x01"},
   };
   for (const auto& [text, message] : rows) EXPECT_EQ(error_of([&] { read(text); }), message) << text;

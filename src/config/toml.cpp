@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+
 #include <fmt/format.h>
 
 #include "config/tree.h"
@@ -126,20 +127,22 @@ void dump_node(Node& node, const std::string& path, std::string& values, std::st
 
 Item* Table::find(std::string_view key) {
   const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.first == key; });
-  return found == entries_.end() ? nullptr : &found->second;
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.key == key; });
+  return found == entries_.end() ? nullptr : &found->item;
 }
 
 const Item* Table::find(std::string_view key) const { return const_cast<Table*>(this)->find(key); }
 
 Item& Table::put(std::string key, Item item) {
   if (Item* there = find(key)) return *there = std::move(item);
-  return entries_.emplace_back(std::move(key), std::move(item)).second;
+  return entries_.emplace_back(Entry{std::move(key), std::move(item)}).item;
 }
 
 void Table::erase(std::string_view key) {
-  std::erase_if(entries_, [&](const auto& entry) { return entry.first == key; });
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; });
 }
+
+bool Table::empty() const { return entries_.empty(); }
 
 void merge(Table& base, const Table& over) {
   for (const auto& [key, item] : over.entries()) {
@@ -162,8 +165,9 @@ void apply(const Table& table, Node& root, Origins& origins, const std::string& 
   FieldList list;
   root.fields(list);
   for (const auto& [key, item] : table.entries()) {
-    const auto field = std::find_if(list.entries().begin(), list.entries().end(),
-                                    [&](const auto& candidate) { return candidate->name == key; });
+    const auto field =
+        std::find_if(list.entries().begin(), list.entries().end(),
+                     [name = std::string_view(key)](const auto& candidate) { return candidate->name == name; });
     if (field == list.entries().end()) {
       std::vector<std::string> names;
       for (const auto& candidate : list.entries()) names.push_back(candidate->name);

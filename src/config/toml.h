@@ -15,6 +15,7 @@
 namespace weft::config {
 
 struct Item;
+struct Entry;
 
 // A TOML table, before it is applied to a tree. Keys keep the order of the file.
 class Table {
@@ -23,12 +24,11 @@ class Table {
   [[nodiscard]] const Item* find(std::string_view key) const;
   Item& put(std::string key, Item item);  // replaces one that is there
   void erase(std::string_view key);
-  [[nodiscard]] std::vector<std::pair<std::string, Item>>& entries() { return entries_; }
-  [[nodiscard]] const std::vector<std::pair<std::string, Item>>& entries() const { return entries_; }
-  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] bool empty() const;
 
  private:
-  std::vector<std::pair<std::string, Item>> entries_;
+  std::vector<Entry> entries_;
 };
 
 struct Item {
@@ -37,6 +37,11 @@ struct Item {
   [[nodiscard]] const Value* value() const { return std::get_if<Value>(&content); }
   [[nodiscard]] const Table* table() const { return std::get_if<Table>(&content); }
   [[nodiscard]] const std::vector<Table>* tables() const { return std::get_if<std::vector<Table>>(&content); }
+};
+
+struct Entry {
+  std::string key;
+  Item item;
 };
 
 // Parses a text; `name` stands for it in errors and origins. Throws InputError with line and column: not UTF-8, control

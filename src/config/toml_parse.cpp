@@ -1,13 +1,21 @@
 // The parser: toml++ behind our own checks and into our own tables, so that no other file pays for its header.
 #include <algorithm>
-#include <fmt/format.h>
 #include <optional>
 #include <set>
-#include <toml++/toml.h>
+
+#include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/utf8.h"
 #include "config/toml.h"
+
+// The library asserts what a malformed text can break ("[[="); such a text must be refused, not end the program.
+namespace weft::config {
+struct BrokenAssertion {};
+[[noreturn]] void break_assertion() { throw BrokenAssertion(); }
+}  // namespace weft::config
+#define TOML_ASSERT(condition) ((condition) ? static_cast<void>(0) : ::weft::config::break_assertion())
+#include <toml++/toml.h>
 
 namespace weft::config {
 namespace {
@@ -24,39 +32,53 @@ std::string place(const std::string& name, const toml::source_region& source) {
   throw InputError(fmt::format("{}:{}:{}: {}", name, position.line, position.column, what));
 }
 
-// What the library must not be trusted with: bytes that are no text, and nesting that its recursion could not survive.
+// The end of the string or comment that starts at `start`, which is a quote or a #. Strings in three quotes span lines;
+// others end with theirs, the parser complains.
+size_t end_of_literal(std::string_view text, size_t start) {
+  const char quote = text[start];
+  if (quote == '#') return std::min(text.find('\n', start), text.size());
+  const bool multi_line = text.substr(start, 3) == std::string(3, quote);
+  for (size_t i = start + (multi_line ? 3 : 1); i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (multi_line ? text.substr(i, 3) == std::string(3, quote) : text[i] == quote || text[i] == '\n') {
+      return i + (multi_line ? 3 : 1);
+    }
+  }
+  return text.size();
+}
+
+// What the library must not be trusted with: bytes that are no text, letters beyond ASCII in bare keys (which TOML 1.0
+// has not), and nesting that its recursion could not survive.
 void check_text(std::string_view text, const std::string& name) {
   if (text.size() > kMaximumSize) {
     throw InputError(fmt::format("{}: is {} bytes; a run file has at most {}", name, text.size(), kMaximumSize));
   }
   if (const auto bad = first_invalid_utf8(text)) fail_at(text, name, *bad, "is not UTF-8");
-  int dots = 0, brackets = 0;
-  char quote = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    const char byte = text[i];
-    if ((static_cast<unsigned char>(byte) < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') || byte == 0x7f) {
-      fail_at(text, name, i, fmt::format("control character 0x{:02x}", static_cast<unsigned char>(byte)));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') || byte == 0x7f) {
+      fail_at(text, name, i, fmt::format("control character 0x{:02x}", byte));
     }
-    if (quote != 0) {
-      if (byte == '\\' && quote == '"')
-        ++i;
-      else if (byte == quote || byte == '\n')
-        quote = 0;
+  }
+  int dots = 0, brackets = 0;
+  for (size_t i = text.starts_with("\xef\xbb\xbf") ? 3 : 0; i < text.size();) {
+    const char byte = text[i];
+    if (byte == '"' || byte == '\'' || byte == '#') {
+      i = end_of_literal(text, i);
       continue;
     }
-    if (byte == '"' || byte == '\'')
-      quote = byte;
-    else if (byte == '.')
-      ++dots;
-    else if (byte == '[' || byte == '{')
-      ++brackets, dots = 0;
-    else if (byte == ']' || byte == '}')
-      brackets = std::max(0, brackets - 1), dots = 0;
-    else if (byte == ',' || byte == '=' || byte == '\n' || byte == '#')
-      dots = 0;
+    if (byte == '.') ++dots;
+    if (byte == '[' || byte == '{') ++brackets;
+    if (byte == ']' || byte == '}') brackets = std::max(0, brackets - 1);
+    if (std::string_view("[]{},=\n").find(byte) != std::string_view::npos) dots = 0;
     if (dots > kMaximumDepth || brackets > kMaximumDepth) {
       fail_at(text, name, i, fmt::format("nested deeper than {} levels", kMaximumDepth));
     }
+    if (static_cast<unsigned char>(byte) >= 0x80) {
+      fail_at(text, name, i, "only ASCII letters may stand outside of quotes");
+    }
+    ++i;
   }
 }
 
@@ -164,6 +186,8 @@ Table parse_toml(std::string_view text, const std::string& name) {
     return convert_table(toml::parse(text, name), name, 0);
   } catch (const toml::parse_error& error) {
     throw InputError(fmt::format("{}: {}", place(name, error.source()), error.description()));
+  } catch (const BrokenAssertion&) {
+    throw InputError(name + ": is not TOML");
   }
 }
 

@@ -1,11 +1,12 @@
 #include "config/tree.h"
 
 #include <algorithm>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <map>
 #include <numeric>
 #include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace weft::config {
 namespace {

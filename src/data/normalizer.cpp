@@ -32,7 +32,7 @@ int options_of(UnicodeForm form) {
     case UnicodeForm::Nfkd:
       return UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT | UTF8PROC_STABLE;
   }
-  check_failed("a known form", std::source_location::current());
+  check_failed("a known form", __FILE__, __LINE__);
 }
 
 class InUnicodeForm : public Normalizer {

@@ -1,6 +1,7 @@
 #include "run/load.h"
 
 #include <algorithm>
+
 #include <fmt/format.h>
 
 #include "model/describe.h"
@@ -68,7 +69,10 @@ void apply_family(const Item& family_item, Table model_table, model::ModelNode& 
     (flat ? keys : rest).put(key, item);
   }
   config::apply(keys, family, origins, "model");
-  config::name_paths(family, "model");
+  for (const std::string& key : config::unset_fields(family)) {
+    throw InputError(
+        fmt::format("{}: model.{} is not set: family {} has no default for it", family_item.origin, key, name));
+  }
   model = family.model();
   Origins given;
   for (const auto& [key, item] : keys.entries()) given["model." + key] = item.origin;
