@@ -1,13 +1,12 @@
 // Everything a segment may know of the step it runs in. Explicit, never thread-local.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "nn/parameter_store.h"
 
@@ -22,9 +21,15 @@ struct MicroBatch {
   at::Tensor sample_ids;  // [sequences], global; keys of random numbers
 };
 
-// Keys and values of earlier tokens, for generation; one entry a layer's attention segment, by its path.
+// Keys and values of earlier tokens, for generation. One entry a layer, by the path of its attention segment, filled by
+// the segments; a cache that is empty starts a text. All sequences of a batch have the same number of earlier tokens;
+// the batch's positions continue theirs.
 struct KeyValueCache {
-  std::map<std::string, std::pair<at::Tensor, at::Tensor>> entries;  // [sequences, kv_heads, length so far, head_dim]
+  struct Entry {
+    at::Tensor key, value;  // [sequences, capacity, kv_heads, head_dim]
+    int64_t length = 0;     // tokens held so far
+  };
+  std::map<std::string, Entry> entries;
 };
 
 // How a backward treats weight gradients.
@@ -34,10 +39,10 @@ enum class WeightGradients {
 };
 
 struct RunContext {
-  bool training = false;           // keep what the backward needs; apply dropout
+  bool training = false;  // keep what the backward needs; apply dropout
   uint64_t seed = 0;
-  int64_t step = 0;                // keys random numbers
-  double loss_scale = 1;           // 1 / target tokens of the global batch: what a token's loss counts in gradients
+  int64_t step = 0;       // keys random numbers
+  double loss_scale = 1;  // 1 / target tokens of the global batch: what a token's loss counts in gradients
   const MicroBatch* batch = nullptr;
   ParameterStore* parameters = nullptr;
   KeyValueCache* cache = nullptr;  // set in generation only
@@ -48,8 +53,8 @@ struct RunContext {
   // The side channel: sums over this micro-batch, by name ("loss_sum" of the loss segment; later router statistics).
   std::map<std::string, double> metrics;
 
-  // Runs or queues the computation of one or several weight gradients. `compute` accumulates into parameter gradients through
-  // ParameterStore::gradient.
+  // Runs or queues the computation of one or several weight gradients. `compute` accumulates into parameter gradients
+  // through ParameterStore::gradient.
   void weight_gradient(std::function<void()> compute) {
     if (weight_gradients == WeightGradients::kNow) {
       compute();

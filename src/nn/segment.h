@@ -5,10 +5,9 @@
 // from the context's batch and carry no gradient; no communication happens inside a segment, its context holds none.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <memory>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "nn/run_context.h"
 
@@ -29,9 +28,11 @@ class Segment {
   // Computes the outputs, in the description's order. Values are [sequences, length, ...].
   virtual Tensors forward(RunContext& context, const Tensors& inputs, Saved& saved) = 0;
 
-  // Takes the gradients of the outputs (owned, may be overwritten) and returns those of the inputs, one an input; an undefined
-  // tensor means zero. Weight gradients go through RunContext::weight_gradient, so that a schedule may compute them
-  // later (BackwardInput and BackwardWeight) or never (frozen parameters).
+  // Takes the gradients of the outputs and returns those of the inputs, one an input; an undefined tensor means zero. A
+  // gradient whose tensor and storage nobody else holds (use_count() == 1) may be overwritten; the same tensor may be
+  // returned for several inputs. The loss, an output that no segment reads, has the gradient RunContext::loss_scale (no
+  // dims, fp32). Weight gradients go through RunContext::weight_gradient, so that a schedule may compute them later
+  // (BackwardInput and BackwardWeight) or never (frozen parameters).
   virtual Tensors backward(RunContext& context, Saved& saved, Tensors output_gradients) = 0;
 };
 
