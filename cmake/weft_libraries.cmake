@@ -22,5 +22,7 @@ if(WEFT_TORCH)
   set_target_properties(weft_torch PROPERTIES
     IMPORTED_LOCATION ${WEFT_TORCH}/lib/libtorch_cpu.so
     INTERFACE_LINK_LIBRARIES weft_c10
+    # The wheel's include folder holds an fmt of its own, which comes first and has no library.
+    INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined;-Wl,--no-as-needed")
 endif()

@@ -68,6 +68,13 @@ macro(weft_room_test test sources label)
   endif()
 endmacro()
 
+# weft_python_test(NAME fast|slow SCRIPT ARGUMENT...): SCRIPT (beside the CMakeLists.txt) with the test environment's Python, from the root.
+function(weft_python_test name label script)
+  add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/test_python ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN}
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77)
+endfunction()
+
 # One precompiled header of ATen serves every torch room: it costs 23 s once and saves 5 s a file.
 function(weft_precompile target)
   if(NOT TARGET weft_torch_header)
@@ -78,5 +85,6 @@ function(weft_precompile target)
     target_compile_options(weft_torch_header PRIVATE -fpch-preprocess -Winvalid-pch)
   endif()
   target_precompile_headers(${target} REUSE_FROM weft_torch_header)
-  target_compile_options(${target} PRIVATE -fpch-preprocess -Winvalid-pch)
+  # Programs are compiled as libraries are: a precompiled header serves one kind of code.
+  target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess -Winvalid-pch)
 endfunction()
