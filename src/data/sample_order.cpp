@@ -65,13 +65,37 @@ SamplePlace SampleOrder::of_source(uint64_t source, uint64_t number) const {
   return place;
 }
 
-SamplePlace SampleOrder::at(uint64_t number) const {
-  if (sources_.size() == 1) return of_source(0, number);
-  const uint64_t block = number / kBlock;
-  const uint64_t drawn = Permutation(random_key(seed_, RandomPurpose::kMixture, block, 0), kBlock)(number % kBlock);
+Permutation SampleOrder::block_order(uint64_t block) const {
+  return Permutation(random_key(seed_, RandomPurpose::kMixture, block, 0), kBlock);
+}
+
+std::pair<uint64_t, uint64_t> SampleOrder::draw(const Permutation& block_order, uint64_t number) const {
+  const uint64_t drawn = block_order(number % kBlock);
   const auto source =
       static_cast<uint64_t>(std::upper_bound(starts_.begin(), starts_.end(), drawn) - starts_.begin()) - 1;
-  return of_source(source, block * shares_[source] + (drawn - starts_[source]));
+  return {source, number / kBlock * shares_[source] + (drawn - starts_[source])};
+}
+
+SamplePlace SampleOrder::at(uint64_t number) const {
+  if (sources_.size() == 1) return of_source(0, number);
+  const auto [source, own_number] = draw(block_order(number / kBlock), number);
+  return of_source(source, own_number);
+}
+
+std::vector<SampleOrder::Cursor> SampleOrder::cursors(uint64_t samples) const {
+  std::vector<uint64_t> counts;
+  const uint64_t blocks = samples / kBlock;
+  for (const uint64_t share : shares_) counts.push_back(blocks * share);
+  if (sources_.size() == 1) {
+    counts[0] = samples;
+  } else {
+    const Permutation order = block_order(blocks);
+    for (uint64_t number = blocks * kBlock; number < samples; ++number) ++counts[draw(order, number).first];
+  }
+  std::vector<Cursor> cursors;
+  for (size_t i = 0; i < counts.size(); ++i)
+    cursors.push_back({counts[i] / sources_[i].windows, counts[i] % sources_[i].windows});
+  return cursors;
 }
 
 }  // namespace weft::data

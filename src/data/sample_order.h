@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "data/permutation.h"
@@ -41,10 +42,21 @@ class SampleOrder {
   SampleOrder(std::vector<OrderedSource> sources, uint64_t seed);
 
   [[nodiscard]] SamplePlace at(uint64_t number) const;
+  // Where each source stands when the samples 0 .. samples - 1 are consumed: epoch and index follow from how many of
+  // them were its own. For people and checks; nothing needs it to go on. Up to 20 ms for a mixture.
+  struct Cursor {
+    uint64_t epoch = 0;
+    uint64_t index = 0;
+    friend bool operator==(const Cursor&, const Cursor&) = default;
+  };
+  [[nodiscard]] std::vector<Cursor> cursors(uint64_t samples) const;
   // Samples of each source in a block; {kBlock} for one source.
   [[nodiscard]] const std::vector<uint64_t>& shares() const { return shares_; }
 
  private:
+  // The source and the number within the source of sample `number`.
+  [[nodiscard]] std::pair<uint64_t, uint64_t> draw(const Permutation& block_order, uint64_t number) const;
+  [[nodiscard]] Permutation block_order(uint64_t block) const;
   [[nodiscard]] SamplePlace of_source(uint64_t source, uint64_t number) const;
 
   std::vector<OrderedSource> sources_;

@@ -123,6 +123,25 @@ TEST(SampleOrder, MixturesKeepTheirSharesAndUseEverySampleOnce) {
   }
 }
 
+// The cursor at any number of samples is that of a walk which counts.
+TEST(SampleOrder, CursorsAreThoseOfAWalk) {
+  const std::vector<OrderedSource> sources = {{7, 1}, {1, 2}, {1000, 3}};
+  for (const auto& chosen : {sources, {sources[0]}}) {
+    const SampleOrder order(chosen, 9);
+    std::vector<uint64_t> counts(chosen.size());
+    for (uint64_t samples = 0; samples < SampleOrder::kBlock + 500; ++samples) {
+      if (samples % 9973 == 0 || samples % SampleOrder::kBlock == 0) {
+        const auto cursors = order.cursors(samples);
+        for (size_t i = 0; i < counts.size(); ++i) {
+          EXPECT_EQ(cursors[i].epoch * chosen[i].windows + cursors[i].index, counts[i]);
+          EXPECT_LT(cursors[i].index, chosen[i].windows);
+        }
+      }
+      ++counts[order.at(samples).source];
+    }
+  }
+}
+
 TEST(SampleOrder, SourcesAreMixedWithinABlock) {
   const SampleOrder order({{100, 1}, {100, 1}}, 1);
   for (uint64_t start = 0; start < 65000; start += 1000) {
