@@ -84,7 +84,8 @@ void BpeModel::add_merges(const Merges& merges, std::string_view origin) {
   pairs_.assign(std::bit_ceil(std::max<std::size_t>(2 * merges.size(), 2)), Pair{kNoPair, kNoMerge});
   const std::size_t prefix = options_.continuing_subword_prefix.size();
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
+    const std::string& left = merges[rank].first;
+    const std::string& right = merges[rank].second;
     const auto fail = [&](std::string_view token) {
       throw InputError(fmt::format("{}: merge {} (\"{}\" with \"{}\"): \"{}\" is not a token of the vocabulary", origin,
                                    rank, left, right, token));

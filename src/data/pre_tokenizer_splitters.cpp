@@ -172,13 +172,13 @@ struct DeepSeek3 {
       }
       return after;
     }
-    constexpr CategoryMask kWord = kLetter | kMark;
-    if ((kind & kWord) != 0) {
-      return cursor.run(after, kWord);
+    constexpr CategoryMask kLetterOrMark = kLetter | kMark;
+    if ((kind & kLetterOrMark) != 0) {
+      return cursor.run(after, kLetterOrMark);
     }
     constexpr CategoryMask kSign = kPunctuation | kSymbol;
-    if ((kind & kSign) == 0 && !is_newline(c) && cursor.is(after, kWord)) {
-      return cursor.run(after, kWord);
+    if ((kind & kSign) == 0 && !is_newline(c) && cursor.is(after, kLetterOrMark)) {
+      return cursor.run(after, kLetterOrMark);
     }
     if ((kind & kSign) != 0 || (c == ' ' && cursor.is(after, kSign))) {
       return cursor.run_of_newlines(cursor.run(after, kSign));

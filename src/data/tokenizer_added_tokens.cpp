@@ -48,7 +48,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
   // Of two patterns that became equal by normalizing, the special one counts, then the first.
   for (const bool special : {true, false}) {
     for (std::uint32_t i = 0; i < tokens_.size(); ++i) {
-      const AddedToken& token = tokens_[i];
+      AddedToken& token = tokens_[i];
       if (token.special != special) {
         continue;
       }
@@ -62,7 +62,12 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
         throw InputError(fmt::format("{}: added_tokens: \"{}\" is normalized to nothing", origin, token.content));
       }
       insert(token.normalized ? normalized_ : raw_, pattern.text, i);
+      token.written = std::move(pattern.text);
     }
+  }
+  for (AddedToken& token : tokens_) {
+    const auto same = by_content_.find(token.written);
+    token.skipped = same != by_content_.end() && tokens_[same->second].special;
   }
 }
 

@@ -22,6 +22,11 @@ struct AddedToken {
   bool rstrip = false;       // takes the white space behind it
   bool normalized = false;   // is looked for, normalized itself, in the normalized text
   bool special = false;
+
+  // Made by AddedTokens. `written` is what the token decodes to: `tokenizers` writes a normalized token as it is
+  // normalized, and passes over a token when what it writes is the content of a special one.
+  std::string written;
+  bool skipped = false;
 };
 
 // Immutable; any thread.

@@ -44,8 +44,8 @@ class BpeStreamDecoder : public StreamDecoder {
 
   std::string push(TokenId id) override {
     if (const AddedToken* token = parts_.added_tokens.find(id)) {
-      if (!skip_special_tokens_ || !token->special) {
-        first_->take({token->content});
+      if (!skip_special_tokens_ || !token->skipped) {
+        first_->take({token->written});
       }
     } else if (parts_.model->vocabulary().contains(id)) {
       first_->take({parts_.model->vocabulary().text(id)});

@@ -3,8 +3,9 @@
 
 #include <array>
 #include <cstdint>
-#include <fmt/format.h>
 #include <pcre2.h>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "data/unicode.h"
@@ -22,7 +23,7 @@ struct Script {
   std::string_view pattern;
 };
 constexpr std::array kScripts = {
-    Script{"Han", R"(\p{sc:Han}\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})"},
+    Script{"Han", R"(\p{sc:Han}\x{2B739}\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})"},
     Script{"Hiragana", R"(\p{sc:Hiragana}\x{1B132})"},
     Script{"Katakana", R"(\p{sc:Katakana}\x{1B155})"},
     Script{"Hangul", R"(\p{sc:Hangul})"},
@@ -142,8 +143,7 @@ class Translation {
         break;
       case 'w':
       case 'W':
-        add_set(
-            "", [] { return ranges_where(is_word_in_oniguruma); }, kind == 'W');
+        add_word(kind == 'W');
         break;
       case 'p':
       case 'P':
@@ -232,9 +232,21 @@ class Translation {
     return nullptr;
   }
 
+  void add_word(bool negated) {
+    const auto in_class = in_class_ ? is_word_in_oniguruma_class : is_word_in_oniguruma;
+    const std::string_view numbers = in_class_ ? "" : R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
+    const std::string own =
+        fmt::format(R"(\p{{L}}\p{{M}}\p{{Nd}}\p{{Nl}}\p{{Pc}}{}{}\x{{24B6}}-\x{{24E9}}{})", numbers,
+                    written(newer_ranges_of(kWord)), R"(\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})");
+    add_set(
+        own, [in_class] { return ranges_where(in_class); }, negated);
+  }
+
   // PCRE2's own property with what it does not know yet; a table of hundreds of ranges would be slow.
   void add_category(CategoryMask mask, std::string_view name, bool negated) {
-    const bool lost_some = mask == mask_of(Category::Mn);  // U+1171E left it
+    // Those of unassigned code points lost what was assigned since, and Mn lost U+1171E to Mc.
+    const CategoryMask lost = mask_of(Category::Cn) | ((mask & mask_of(Category::Mc)) == 0 ? mask_of(Category::Mn) : 0);
+    const bool lost_some = (mask & lost) != 0;
     const std::string own = lost_some ? std::string() : fmt::format("\\p{{{}}}", name) + written(newer_ranges_of(mask));
     add_set(
         own, [mask] { return ranges_of(mask); }, negated);
@@ -317,12 +329,6 @@ TokenizerRegex::~TokenizerRegex() = default;
 TokenizerRegex::TokenizerRegex(TokenizerRegex&&) noexcept = default;
 TokenizerRegex& TokenizerRegex::operator=(TokenizerRegex&&) noexcept = default;
 
-std::size_t TokenizerRegex::groups() const {
-  std::uint32_t count = 0;
-  pcre2_pattern_info(code_->code, PCRE2_INFO_CAPTURECOUNT, &count);
-  return count;
-}
-
 void TokenizerRegex::each_match(std::string_view text,
                                 const std::function<void(std::size_t, std::size_t)>& found) const {
   const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create_from_pattern(code_->code, nullptr));
@@ -330,7 +336,7 @@ void TokenizerRegex::each_match(std::string_view text,
   std::unique_ptr<pcre2_jit_stack, FreeStack> stack;
   std::size_t position = 0;
   std::size_t previous_end = std::string_view::npos;
-  while (position <= text.size()) {
+  while (position <= text.size() && !text.empty()) {
     const int result = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
                                    PCRE2_NO_UTF_CHECK, match.get(), context.get());
     if (result == PCRE2_ERROR_NOMATCH) {
@@ -343,8 +349,8 @@ void TokenizerRegex::each_match(std::string_view text,
       continue;
     }
     if (result < 0) {
-      throw Error(fmt::format("the regular expression \"{}\" of the tokenizer failed at byte {} of {}: {}",
-                              code_->pattern, position, text.size(), message_of(result)));
+      throw InputError(fmt::format("the regular expression \"{}\" of the tokenizer failed at byte {} of {}: {}",
+                                   code_->pattern, position, text.size(), message_of(result)));
     }
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match.get());
     const std::size_t begin = ends[0];

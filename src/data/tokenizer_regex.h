@@ -32,9 +32,6 @@ class TokenizerRegex {
   // match right after another match does not count.
   void each_match(std::string_view text, const std::function<void(std::size_t, std::size_t)>& found) const;
 
-  // The number of the groups in parentheses.
-  [[nodiscard]] std::size_t groups() const;
-
  private:
   struct Code;
   std::unique_ptr<Code> code_;

@@ -41,8 +41,6 @@ bool is_enclosed_letter(char32_t c) {
          (c >= 0x1F170 && c <= 0x1F189);
 }
 
-constexpr CategoryMask kWord = kLetter | kMark | mask_of(Category::Nd, Category::Nl, Category::Pc);
-
 struct Alphabet {
   std::array<char32_t, 256> of_byte;
   std::array<std::int16_t, 512> of_code_point;
@@ -77,8 +75,10 @@ bool has_category(char32_t code_point, CategoryMask mask) { return has_category(
 
 bool is_word_in_oniguruma(char32_t c) {
   const bool latin_number = c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0xBC && c <= 0xBE);
-  return latin_number || has_category(c, kWord) || is_enclosed_letter(c);
+  return latin_number || is_word_in_oniguruma_class(c);
 }
+
+bool is_word_in_oniguruma_class(char32_t c) { return has_category(c, kWord) || is_enclosed_letter(c); }
 
 bool is_word_in_rust(char32_t c) {
   return c == 0x200C || c == 0x200D || has_category(c, kWord) || is_enclosed_letter(c);

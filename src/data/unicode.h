@@ -64,6 +64,9 @@ constexpr CategoryMask kPunctuation =
 constexpr CategoryMask kSymbol = mask_of(Category::Sc, Category::Sk, Category::Sm, Category::So);
 constexpr CategoryMask kSpace = mask_of(Category::Zl, Category::Zp, Category::Zs, Category::SpaceControl);
 
+// The categories of \w; what it holds beside them, see below.
+constexpr CategoryMask kWord = kLetter | kMark | mask_of(Category::Nd, Category::Nl, Category::Pc);
+
 // One Category a code point, U+0000 to U+10FFFF.
 const std::uint8_t* category_table();
 
@@ -72,9 +75,10 @@ inline bool has_category(const std::uint8_t* table, char32_t code_point, Categor
 }
 bool has_category(char32_t code_point, CategoryMask mask);
 
-// The code points that `\w` means: in Oniguruma (Split, Replace) and in Rust's regex (Whitespace, single_word), which
-// differ.
+// The code points that `\w` means. In Oniguruma (Split, Replace) it differs inside of a class, [\w], and outside, where it
+// holds U+00BD and its like; in Rust's regex (Whitespace, single_word) it is a third set.
 bool is_word_in_oniguruma(char32_t code_point);
+bool is_word_in_oniguruma_class(char32_t code_point);
 bool is_word_in_rust(char32_t code_point);
 // Where the Digits and Punctuation pre-tokenizers split.
 bool is_numeric(char32_t code_point);
