@@ -130,6 +130,13 @@ CommandDefinition eval() {
                    .text = "tokens a window; the run's or the model's own if not given",
                    .type = OptionType::kInteger,
                    .least = 2},
+                  {.name = "--logits",
+                   .placeholder = "OUT.safetensors",
+                   .text = "write the logits of every row, fp32 (length, vocabulary), as logits.0, logits.1, ..."},
+                  {.name = "--gradients",
+                   .placeholder = "OUT.safetensors",
+                   .text = "write the loss's gradient by every parameter, named and laid out as in a Hugging Face "
+                           "directory"},
                   flag("--special", "the tokenizer's template adds its special tokens to each text"),
                   kPrecision,
                   kThreads},
@@ -155,7 +162,12 @@ CommandDefinition convert() {
                    .placeholder = "D",
                    .text = "the type of the written weights",
                    .standard = "fp32",
-                   .words = {"fp32", "bf16", "fp16"}}},
+                   .words = {"fp32", "bf16", "fp16"}},
+                  {.name = "--max-shard-mb",
+                   .placeholder = "MB",
+                   .text = "cut the weights into files of at most this many megabytes",
+                   .type = OptionType::kNumber,
+                   .least = 0.001}}},
   };
 }
 
