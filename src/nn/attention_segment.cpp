@@ -1,6 +1,7 @@
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <string>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "base/hash.h"

@@ -1,9 +1,10 @@
 #include "nn/autograd_segment.h"
 
+#include <utility>
+
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <utility>
 
 #include "base/check.h"
 

@@ -1,7 +1,8 @@
 #include "nn/linear.h"
 
-#include <ATen/ATen.h>
 #include <utility>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "kernel/product.h"

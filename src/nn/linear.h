@@ -2,8 +2,9 @@
 // product serves them all where they lie next to each other.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "nn/run_context.h"
 

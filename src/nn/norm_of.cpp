@@ -1,7 +1,8 @@
 #include "nn/norm_of.h"
 
-#include <ATen/ATen.h>
 #include <string>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -1,9 +1,10 @@
 #include "nn/parameter_store.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "base/hash.h"

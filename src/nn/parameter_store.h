@@ -2,11 +2,12 @@
 // compute type where that differs, and gradient buffers of the same layout.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "model/description.h"
 

@@ -1,7 +1,8 @@
 #include "nn/plain_segments.h"
 
-#include <ATen/ATen.h>
 #include <limits>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "base/hash.h"

@@ -1,7 +1,8 @@
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <optional>
 #include <vector>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "kernel/attention.h"

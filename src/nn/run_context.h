@@ -1,12 +1,13 @@
 // Everything a segment may know of the step it runs in. Explicit, never thread-local.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "nn/parameter_store.h"
 

@@ -5,9 +5,10 @@
 // from the context's batch and carry no gradient; no communication happens inside a segment, its context holds none.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "nn/run_context.h"
 

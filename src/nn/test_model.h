@@ -1,11 +1,12 @@
 // For tests: small models of every variant, batches, and a walk over all segments of a model.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "model/describe.h"
 #include "nn/parameter_store.h"

@@ -1,6 +1,7 @@
 #include "nn/test_model.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "base/hash.h"
 #include "base/philox.h"
@@ -111,6 +112,7 @@ const std::vector<ModelCase>& model_cases() {
 }
 
 TestModel::TestModel(const ModelCase& model_case, at::ScalarType type, std::vector<bool> frozen) : node(small_llama()) {
+  at::set_num_threads(1);
   model_case.change(node);
   description = model::describe(node);
   frozen.resize(description.parameters.size(), false);
