@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/progress.h"
 #include "base/utf8.h"
 #include "data/ordered_workers.h"
@@ -150,8 +150,7 @@ void tokenize_documents(const std::vector<fs::path>& files, const Tokenizer& tok
   if (options.bos && !tokenizer.bos_id()) {
     throw InputError("data.bos: the tokenizer has no token that begins a text");
   }
-  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const size_t threads = options.threads > 0 ? static_cast<size_t>(options.threads) : cores;
+  const auto threads = static_cast<size_t>(options.threads > 0 ? options.threads : usable_cores());
   std::optional<Progress> progress;
   if (options.progress) progress.emplace("tokenizing", "bytes", total_bytes(files));
 
