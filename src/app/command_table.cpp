@@ -167,7 +167,7 @@ CommandDefinition convert() {
                    .placeholder = "MB",
                    .text = "cut the weights into files of at most this many megabytes",
                    .type = OptionType::kNumber,
-                   .least = 0.001}}},
+                   .least = 0.001}},
   };
 }
 
@@ -196,6 +196,55 @@ CommandDefinition tokenize() {
                    .text = "a folder with tokenizer.json or vocab.json and merges.txt, a file, or \"bytes\"",
                    .required = true},
                   flag("--special", "the tokenizer's template adds its special tokens")},
+  };
+}
+
+CommandDefinition data_build() {
+  return {
+      .name = "data build",
+      .text = "tokenize text into a store to train on",
+      .details =
+          "INPUT is a file or a quoted glob: plain text is one document a file, .jsonl a document a line ({\"text\": "
+          "S}). Writes PREFIX.bin and PREFIX.idx, which Megatron reads too, and the tokenizer as PREFIX.tokenizer. "
+          "Each "
+          "document ends with the tokenizer's end-of-text token.",
+      .example = "weft data build 'corpus/*.jsonl' --tokenizer gpt2 --out corpus",
+      .arguments = {{"INPUT", "files or globs of text and JSON lines", true}},
+      .options = {{.name = "--tokenizer",
+                   .placeholder = "T",
+                   .text = "a folder with tokenizer.json or vocab.json and merges.txt, \"bytes\", or \"characters\"",
+                   .required = true},
+                  {.name = "--out",
+                   .placeholder = "PREFIX",
+                   .text = "what the files are called; none may exist",
+                   .required = true},
+                  flag("--bos", "put the tokenizer's first token in front of each document"),
+                  kThreads},
+  };
+}
+
+CommandDefinition data_samples() {
+  return {
+      .name = "data samples",
+      .text = "what a run trains on: its samples, in order",
+      .details =
+          "Step s of a run takes the samples s * global_batch to (s + 1) * global_batch - 1. With --json a line a "
+          "sample.",
+      .example = "weft data samples recipes/shakespeare.toml --first 0 --count 3",
+      .arguments = {kRunFile},
+      .options = {kSet,
+                  {.name = "--first",
+                   .placeholder = "N",
+                   .text = "the global number of the first sample to show",
+                   .type = OptionType::kInteger,
+                   .standard = "0",
+                   .least = 0},
+                  {.name = "--count",
+                   .placeholder = "N",
+                   .text = "how many to show",
+                   .type = OptionType::kInteger,
+                   .standard = "1",
+                   .least = 0}},
   };
 }
 
@@ -237,7 +286,8 @@ CommandDefinition doctor() {
 
 const std::vector<CommandDefinition>& commands() {
   static const std::vector<CommandDefinition> kCommands = {
-      train(), generate(), eval(), convert(), explain(), tokenize(), checkpoint_list(), checkpoint_verify(), doctor(),
+      train(),           generate(),          eval(),   convert(), explain(), tokenize(), data_build(), data_samples(),
+      checkpoint_list(), checkpoint_verify(), doctor(),
   };
   return kCommands;
 }
