@@ -1,7 +1,8 @@
 #include "kernel/attention.h"
 
-#include <ATen/ATen.h>
 #include <limits>
+
+#include <ATen/ATen.h>
 
 #include "kernel/attention_blocks.h"
 #include "kernel/rows.h"

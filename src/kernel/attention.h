@@ -2,8 +2,9 @@
 // memory grows with the length and not with its square (arXiv 2205.14135).
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
+
+#include <ATen/core/Tensor.h>
 
 #include "kernel/dropout.h"
 #include "kernel/operator.h"

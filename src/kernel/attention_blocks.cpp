@@ -1,9 +1,10 @@
 #include "kernel/attention_blocks.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "kernel/random.h"

@@ -1,7 +1,8 @@
 #include "kernel/embedding.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "kernel/rows.h"

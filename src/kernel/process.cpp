@@ -1,8 +1,9 @@
 #include "kernel/process.h"
 
+#include <malloc.h>
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 
 #if defined(__x86_64__)
 extern "C" int mkl_serv_cbwr_set(int setting);

@@ -1,7 +1,8 @@
 #include "kernel/product.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
+
+#include <ATen/ATen.h>
 
 #include "kernel/blas.h"
 #include "kernel/rows.h"

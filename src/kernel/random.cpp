@@ -1,8 +1,9 @@
 #include "kernel/random.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <array>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 

@@ -2,8 +2,9 @@
 // whatever the shape, device or place of the tensor.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/philox.h"
 #include "kernel/loops/loops.h"

@@ -1,7 +1,8 @@
 #include "kernel/rope.h"
 
-#include <ATen/ATen.h>
 #include <cmath>
+
+#include <ATen/ATen.h>
 
 #include "base/check.h"
 #include "kernel/rows.h"

@@ -2,9 +2,10 @@
 // with the token's position.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <span>
+
+#include <ATen/core/Tensor.h>
 
 #include "kernel/operator.h"
 

@@ -1,8 +1,9 @@
 // From tensors to the raw rows that the CPU loops take.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <string_view>
+
+#include <ATen/core/Tensor.h>
 
 #include "kernel/loops/loops.h"
 

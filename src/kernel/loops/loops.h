@@ -35,11 +35,16 @@ struct DropoutMask {
   float factor = 1;
 };
 
+// The numbers of one AdamW step, computed in double and then rounded.
 struct AdamWStep {
-  float learning_rate, beta1, beta2, epsilon, weight_decay;
-  float bias_correction1;       // 1 - beta1^t
-  float bias_correction2_root;  // sqrt(1 - beta2^t)
-  float gradient_scale;         // what clipping multiplies gradients by
+  float gradient_scale;     // what clipping multiplies gradients by
+  float average_weight;     // 1 - beta1
+  float square_decay;       // beta2
+  float square_weight;      // 1 - beta2
+  float parameter_decay;    // 1 - rate * weight decay
+  float step_size;          // rate / (1 - beta1^t)
+  float square_correction;  // sqrt(1 - beta2^t)
+  float epsilon;
 };
 
 // The loops over activations of one element type.

@@ -6,17 +6,15 @@ namespace {
 
 // AdamW with decoupled decay (arXiv 1711.05101, algorithm 2) in the order of operations of torch.optim.AdamW.
 void adamw(AdamWStep step, int64_t count, float* parameter, const float* gradient, float* average, float* square) {
-  const float decay = 1.0f - step.learning_rate * step.weight_decay;
-  const float step_size = step.learning_rate / step.bias_correction1;
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient[i] * step.gradient_scale;
-    const float m = average[i] + (g - average[i]) * (1.0f - step.beta1);
-    const float v = square[i] * step.beta2 + (1.0f - step.beta2) * g * g;
-    const float denominator = __builtin_sqrtf(v) / step.bias_correction2_root + step.epsilon;
+    const float m = average[i] + (g - average[i]) * step.average_weight;
+    const float v = square[i] * step.square_decay + step.square_weight * g * g;
     average[i] = m;
     square[i] = v;
-    parameter[i] = parameter[i] * decay - step_size * m / denominator;
+    const float denominator = __builtin_sqrtf(v) / step.square_correction + step.epsilon;
+    parameter[i] = parameter[i] * step.parameter_decay - step.step_size * m / denominator;
   }
 }
 

@@ -1,0 +1,59 @@
+#include "optim/adamw.h"
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include <ATen/ATen.h>
+
+#include "kernel/update.h"
+
+namespace weft::optim {
+namespace {
+
+at::Tensor view_of(const at::Tensor& flat, const Part& part) {
+  const int64_t size = std::accumulate(part.shape.begin(), part.shape.end(), int64_t{1}, std::multiplies<>());
+  return flat.narrow(0, part.offset, size).view(part.shape);
+}
+
+}  // namespace
+
+AdamW::AdamW(const recipe::AdamW& node, std::vector<Group> groups)
+    : Optimizer(std::move(groups), node.clip),
+      beta1_(node.betas.at(0)),
+      beta2_(node.betas.at(1)),
+      epsilon_(node.epsilon),
+      weight_decay_(node.weight_decay) {
+  for (const Group& group : this->groups()) {
+    averages_.push_back(at::zeros_like(group.master));
+    squares_.push_back(at::zeros_like(group.master));
+  }
+}
+
+std::vector<StateTensor> AdamW::state() const {
+  std::vector<StateTensor> tensors;
+  for (size_t group = 0; group < groups().size(); ++group) {
+    for (const Part& part : groups()[group].parts) {
+      tensors.push_back({part.path, "exp_avg", view_of(averages_[group], part)});
+      tensors.push_back({part.path, "exp_avg_sq", view_of(squares_[group], part)});
+    }
+  }
+  return tensors;
+}
+
+void AdamW::update(size_t group, const at::Tensor& gradient, double gradient_scale, double learning_rate) {
+  const auto t = static_cast<double>(steps());
+  const double decay = groups()[group].weight_decay ? weight_decay_ : 0.0;
+  kernel::AdamWStep step{};
+  step.gradient_scale = static_cast<float>(gradient_scale);
+  step.average_weight = static_cast<float>(1 - beta1_);
+  step.square_decay = static_cast<float>(beta2_);
+  step.square_weight = static_cast<float>(1 - beta2_);
+  step.parameter_decay = static_cast<float>(1 - learning_rate * decay);
+  step.step_size = static_cast<float>(learning_rate / (1 - std::pow(beta1_, t)));
+  step.square_correction = static_cast<float>(std::sqrt(1 - std::pow(beta2_, t)));
+  step.epsilon = static_cast<float>(epsilon_);
+  kernel::adamw_update(step, groups()[group].master, gradient, averages_[group], squares_[group]);
+}
+
+}  // namespace weft::optim

@@ -1,0 +1,25 @@
+// AdamW (arXiv 1711.05101), equal to torch.optim.AdamW up to rounding.
+#pragma once
+
+#include <vector>
+
+#include "optim/optimizer.h"
+
+namespace weft::optim {
+
+// State: exp_avg, exp_avg_sq, as in torch's state_dict.
+class AdamW : public Optimizer {
+ public:
+  AdamW(const recipe::AdamW& node, std::vector<Group> groups);
+
+  [[nodiscard]] std::string_view kind() const override { return recipe::AdamW::kKind; }
+  [[nodiscard]] std::vector<StateTensor> state() const override;
+
+ private:
+  void update(size_t group, const at::Tensor& gradient, double gradient_scale, double learning_rate) override;
+
+  double beta1_, beta2_, epsilon_, weight_decay_;
+  std::vector<at::Tensor> averages_, squares_;  // one a group, flat
+};
+
+}  // namespace weft::optim

@@ -1,0 +1,38 @@
+#include "optim/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "kernel/update.h"
+#include "optim/adamw.h"
+
+namespace weft::optim {
+
+Optimizer::Optimizer(std::vector<Group> groups, double clip) : groups_(std::move(groups)), clip_(clip) {}
+
+double Optimizer::gradient_norm(std::span<const at::Tensor> gradients) const {
+  WEFT_CHECK(gradients.size() == groups_.size());
+  double squares = 0;
+  for (const at::Tensor& gradient : gradients) squares += kernel::sum_of_squares(gradient);
+  return std::sqrt(squares);
+}
+
+void Optimizer::step(std::span<const at::Tensor> gradients, double gradient_norm, double learning_rate) {
+  WEFT_CHECK(gradients.size() == groups_.size() && std::isfinite(gradient_norm));
+  const double scale = clip_ > 0 ? std::min(1.0, clip_ / (gradient_norm + 1e-6)) : 1.0;
+  ++steps_;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    WEFT_CHECK(gradients[group].numel() == groups_[group].master.numel());
+    update(group, gradients[group], scale, learning_rate);
+  }
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const recipe::OptimizerNode& node, std::vector<Group> groups) {
+  if (const auto* adamw = dynamic_cast<const recipe::AdamW*>(&node))
+    return std::make_unique<AdamW>(*adamw, std::move(groups));
+  throw Error("no computation for the optimizer " + std::string(node.kind()));
+}
+
+}  // namespace weft::optim
