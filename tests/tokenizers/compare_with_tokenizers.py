@@ -89,7 +89,7 @@ def shortest(peer, tokenizer, text):
 def compare(peer, name, tokenizer, path, texts):
     loaded = peer.ask(load=path)
     if "is normalized to nothing" in loaded.get("error", ""):
-        return True  # `tokenizers` finds such a token between any two characters; weft refuses it
+        return None  # `tokenizers` finds such a token between any two characters; weft refuses it
     if "error" in loaded:
         print(f"{name}: not loaded: {loaded['error']}")
         return False
@@ -215,20 +215,22 @@ def main():
 
         training = mixed_text.documents(7, 40, 300)
         texts = mixed_text.documents(options.seed + 1, 60, 60) + ["", " ", "a", "\u2581", "<s>", "  a"]
-        failed = 0
+        failed = refused = 0
         for number in range(options.random):
             rng = random.Random(options.seed * 1000000 + number)
             tokenizer = random_tokenizer.random_tokenizer(rng, training)
             tokenizer.save(path)
-            if not compare(peer, f"random {number}", tokenizer, path, texts) or \
-                    not compare_streams(peer, f"random {number}", tokenizer, rng, 20):
+            equal = compare(peer, f"random {number}", tokenizer, path, texts)
+            if equal is None:
+                refused += 1
+            elif not equal or not compare_streams(peer, f"random {number}", tokenizer, rng, 20):
                 described = json.loads(tokenizer.to_str())
                 del described["model"]["vocab"], described["model"]["merges"]
                 described["added_tokens"] = [token for token in described["added_tokens"] if len(token["content"]) != 6]
                 print("   ", json.dumps(described))
                 failed += 1
-        good &= failed == 0
-        print(f"{options.random} random tokenizers: {failed} differ")
+        good &= failed == 0 and refused < 0.05 * options.random
+        print(f"{options.random} random tokenizers: {failed} differ, {refused} are refused")
     return 0 if good else 1
 
 
