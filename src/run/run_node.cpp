@@ -1,8 +1,9 @@
 #include "run/run_node.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <fnmatch.h>
+
+#include <fmt/format.h>
 
 namespace weft::run {
 
@@ -37,6 +38,8 @@ void TrainNode::fields(FieldList& list) {
   list.add("threads", threads, Hint::kPerformance, "threads", "of the products; 0: one a core")
       .at_least(0)
       .at_most(4096);
+  list.add("record_batches", record_batches, Hint::kOptional, "",
+           "write the tokens of every step to batches.jsonl in the run's folder");
 }
 
 void ScheduleNode::fields(FieldList& list) {
@@ -64,6 +67,7 @@ void SamplesNode::fields(FieldList& list) {
 void CheckpointNode::fields(FieldList& list) {
   list.add("every", every, Hint::kOptional, "steps", "between checkpoints; 0: only at the end").at_least(0);
   list.add("keep", keep, Hint::kOptional, "", "newest checkpoints kept, beside the best").at_least(1);
+  list.add("initial", initial, Hint::kOptional, "", "one of step 0 as well, before anything is learnt");
   list.add("directory", directory, Hint::kOptional, "", "empty: checkpoints/ in the run's folder");
 }
 

@@ -27,6 +27,7 @@ struct TrainNode : config::Node {
   std::vector<std::string> frozen;  // patterns on parameter paths, with * and ?
   std::string initial_weights;      // a Hugging Face directory, a run or a checkpoint; empty: random
   int64_t threads = 0;              // 0: one a core
+  bool record_batches = false;      // batches.jsonl in the run's folder
 };
 
 struct ScheduleNode : config::Node {
@@ -60,6 +61,7 @@ struct CheckpointNode : config::Node {
 
   int64_t every = 1000;
   int64_t keep = 2;
+  bool initial = false;   // one of step 0 as well
   std::string directory;  // empty: checkpoints/ in the run's folder
 };
 

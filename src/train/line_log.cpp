@@ -3,10 +3,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <string>
 #include <unistd.h>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file.h"

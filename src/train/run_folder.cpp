@@ -4,11 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 
@@ -45,10 +46,11 @@ int take_lock(const std::filesystem::path& directory) {
 }
 
 bool holds_only_the_lock(const std::filesystem::path& directory) {
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failure)) {
     if (entry.path().filename() != kLockName) return false;
   }
-  return true;
+  return !failure;
 }
 
 }  // namespace
@@ -73,6 +75,13 @@ RunFolder::RunFolder(std::filesystem::path directory, Start start) : directory_(
   }
 }
 
-RunFolder::~RunFolder() { close(lock_); }
+RunFolder::~RunFolder() {
+  std::error_code ignored;  // what cannot be removed stays, and is no obstacle
+  if (holds_only_the_lock(directory_)) {
+    std::filesystem::remove(directory_ / kLockName, ignored);
+    std::filesystem::remove(directory_, ignored);
+  }
+  close(lock_);
+}
 
 }  // namespace weft::train

@@ -15,6 +15,7 @@ class RunFolder {
   // kNew makes the folder and those above it. InputError: kNew and there is something in it; kResume and it is no run;
   // another process has it (named). Error: it cannot be made.
   RunFolder(std::filesystem::path directory, Start start);
+  // Removes a folder in which nothing was written.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;

@@ -1,9 +1,10 @@
 #include "train/run_folder.h"
 
 #include <fstream>
-#include <gtest/gtest.h>
 #include <limits>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -44,8 +45,14 @@ TEST_F(Folder, WhatIsNotEmptyIsRefused) {
   EXPECT_EQ(read_file(path_ / "notes.txt"), "mine");
 }
 
-TEST_F(Folder, WhatAFailedStartLeftIsNoObstacle) {
+TEST_F(Folder, FailedStartsLeaveNothing) {
   { const RunFolder folder(path_, RunFolder::Start::kNew); }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(Folder, ALockThatAKilledStartLeftIsNoObstacle) {
+  std::filesystem::create_directory(path_);
+  std::ofstream(path_ / "lock") << "1";
   EXPECT_EQ(refusal(path_, RunFolder::Start::kNew), "");
 }
 

@@ -6,8 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fmt/format.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 

@@ -2,8 +2,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <iterator>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 

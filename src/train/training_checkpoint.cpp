@@ -1,0 +1,98 @@
+#include "train/training_checkpoint.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "base/checkpoint_file.h"
+#include "base/checkpoint_folder.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "checkpoint/training_state.h"
+#include "config/toml.h"
+#include "config/tree.h"
+
+namespace weft::train {
+namespace {
+
+constexpr const char* kFingerprintFile = "data.txt";
+
+std::vector<checkpoint::StateTensor> tensors_of(const TrainedState& state) {
+  std::vector<checkpoint::StateTensor> tensors;
+  for (size_t index = 0; index < state.parameters.size(); ++index) {
+    const int parameter = static_cast<int>(index);
+    tensors.push_back(
+        {checkpoint::kParameterValue, state.parameters.path(parameter), state.parameters.master(parameter)});
+  }
+  for (checkpoint::StateTensor& tensor : state.optimizer.state()) tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+Manifest manifest_of(const TrainedState& state, const Progression& now, const std::string& configuration) {
+  Manifest manifest;
+  manifest.step = now.step;
+  manifest.samples = now.samples;
+  manifest.tokens = now.tokens;
+  manifest.seed = static_cast<uint64_t>(state.run.train.seed);
+  manifest.parameter_hash = state.parameters.parameter_hash();
+  manifest.validation_loss = now.validation_loss;
+  manifest.configuration_hash = xxh64(configuration);
+  config::visit(state.run, [&](const std::string& path, const config::Field& field) {
+    if (field.is_value()) manifest.fields[path] = config::value_text(field.get());
+  });
+  manifest.data_fingerprint = state.dataset.fingerprint().hash();
+  const auto cursors = state.dataset.order().cursors(static_cast<uint64_t>(now.samples));
+  for (size_t source = 0; source < cursors.size(); ++source) {
+    manifest.sources.push_back({state.dataset.source_names().at(source), static_cast<int64_t>(cursors[source].epoch),
+                                static_cast<int64_t>(cursors[source].index)});
+  }
+  manifest.optimizer = state.optimizer.groups(state.parameters);
+  return manifest;
+}
+
+std::string newest_text(const std::filesystem::path& checkpoints) {
+  const auto newest = newest_checkpoint(checkpoints);
+  return newest ? fmt::format("The newest complete checkpoint is {}", newest->folder.string())
+                : std::string("There is no complete checkpoint");
+}
+
+// Both fingerprints in words, the checkpoint's as it was written beside it.
+[[noreturn]] void refuse_data(const CheckpointReader& reader, const data::Dataset& dataset) {
+  std::string message = fmt::format("{}: the data is not what the run was trained on", reader.folder().string());
+  if (reader.has_file(kFingerprintFile)) message += "\nit was:\n" + reader.read_text(kFingerprintFile);
+  message += "\nit is now:\n" + dataset.fingerprint().text();
+  throw InputError(message);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& checkpoints, const TrainedState& state, const Progression& now) {
+  checkpoint::TrainingState saved;
+  const std::string configuration = config::dump(state.run);
+  saved.manifest = manifest_of(state, now, configuration);
+  saved.model = &state.run.model;
+  saved.texts["config.toml"] = configuration;
+  saved.texts[kFingerprintFile] = state.dataset.fingerprint().text();
+  saved.tensors = tensors_of(state);
+  try {
+    checkpoint::save_training_state(checkpoints, saved, state.run.checkpoint.keep);
+  } catch (const Error& error) {
+    throw Error(fmt::format("step {} could not be saved: {}. {}; make room and go on from it with --resume", now.step,
+                            error.what(), newest_text(checkpoints)));
+  }
+}
+
+Progression load_checkpoint(const std::filesystem::path& folder, const TrainedState& state) {
+  CheckpointReader reader(folder);
+  const Manifest& manifest = reader.manifest();
+  if (manifest.data_fingerprint != state.dataset.fingerprint().hash()) refuse_data(reader, state.dataset);
+  checkpoint::load_training_state(reader, tensors_of(state));
+  state.parameters.refresh_compute_copies();
+  state.optimizer.restore_steps(manifest.step);
+  return {manifest.step, manifest.samples, manifest.tokens, manifest.validation_loss};
+}
+
+}  // namespace weft::train

@@ -1,0 +1,23 @@
+// The loss on the part of the data that is not learnt from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "data/dataset.h"
+#include "execute/executor.h"
+#include "model/description.h"
+
+namespace weft::train {
+
+struct ValidationSettings {
+  int64_t tokens = 0;     // predicted tokens to read at least, from the front, in whole windows; 0: all
+  int64_t sequences = 1;  // computed at once
+};
+
+// Mean over the predicted tokens, in nats; nothing where there is no validation data. Depends on neither the step nor
+// the seed.
+[[nodiscard]] std::optional<double> validation_loss(execute::Executor& executor, const model::ModelDescription& model,
+                                                    const data::Dataset& dataset, const ValidationSettings& settings);
+
+}  // namespace weft::train
