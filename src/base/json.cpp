@@ -1,9 +1,10 @@
 #include "base/json.h"
 
 #include <cmath>
-#include <fmt/format.h>
 #include <fstream>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -47,6 +48,7 @@ class Builder {
     const auto position = text_position(text_, byte == 0 ? 0 : byte - 1);
     std::string what = error.what();
     if (const size_t end = what.find(": "); end != std::string::npos) what = what.substr(end + 2);
+    what = replace_invalid_utf8(what);  // it quotes the text up to a byte
     if (byte == 0) throw InputError(fmt::format("{}: not JSON: {} ('{}')", origin_, what, token));
     throw InputError(
         fmt::format("{}: line {}, column {}: not JSON: {}", origin_, position.line, position.column, what));
@@ -109,6 +111,12 @@ Json parse_json(std::string_view text, std::string_view origin, JsonLimits limit
   if (const auto invalid = first_invalid_utf8(text)) {
     const auto position = text_position(text, *invalid);
     throw InputError(fmt::format("{}: line {}, column {}: not UTF-8", origin, position.line, position.column));
+  }
+  // The library takes a zero byte for the end.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    const auto position = text_position(text, zero);
+    throw InputError(
+        fmt::format("{}: line {}, column {}: not JSON: a zero byte", origin, position.line, position.column));
   }
   Builder builder(text, origin, limits.depth);
   const bool parsed = Json::sax_parse(text, &builder);

@@ -33,6 +33,7 @@ TEST(Json, RefusesWithPlace) {
       {"{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2}}", "a.json: the key 'c' stands twice in one object"},
       {"{\"a\": 1, \"b\": [0], \"a\": 2}", "a.json: the key 'a' stands twice in one object"},
       {"[1e999]", "a.json: line 1, column 6: not JSON"},
+      {std::string_view("{}\0 ", 4), "a.json: line 1, column 3: not JSON: a zero byte"},
       {"[NaN]", "a.json: line 1, column 2: not JSON"},
       {"[\"\xff\"]", "a.json: line 1, column 3: not UTF-8"},
       {"[\"\\ud800\"]", "a.json: line 1, column 9: not JSON"},
