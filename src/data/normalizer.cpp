@@ -58,6 +58,10 @@ class InUnicodeForm : public Normalizer {
       text.at_start = normalized(std::string_view(text.text).substr(0, text.at_start)).size();
     }
     text.text = normalized(text.text);
+    // A mark behind the start may have joined its last character.
+    while (text.at_start < text.text.size() && (static_cast<unsigned char>(text.text[text.at_start]) & 0xC0) == 0x80) {
+      ++text.at_start;
+    }
     text.at_start = std::min(text.at_start, text.text.size());
   }
 

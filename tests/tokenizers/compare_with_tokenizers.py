@@ -34,26 +34,30 @@ class Peer:
         return json.loads(self.process.stdout.readline())
 
 
-def expected(tokenizer, text):
-    tokenizer.encode_special_tokens = False
-    ids = tokenizer.encode(text, add_special_tokens=False).ids
-    special = tokenizer.encode(text, add_special_tokens=True).ids
-    tokenizer.encode_special_tokens = True
-    plain = tokenizer.encode(text, add_special_tokens=False).ids
-    tokenizer.encode_special_tokens = False
-    wanted = {"ids": ids, "plain": plain, "special": special,
-              "decoded": decoded(tokenizer, ids, False), "skipped": decoded(tokenizer, ids, True)}
-    return {key: value for key, value in wanted.items() if value is not None}
-
-
-def decoded(tokenizer, ids, skip):
-    """None where `tokenizers` panics: its Strip decoder cannot take more from a token than there is."""
+def unless_panic(function):
+    """None where `tokenizers` panics: its Strip decoder on short tokens, its alignments behind some normalizers."""
     try:
-        return tokenizer.decode(ids, skip_special_tokens=skip)
+        return function()
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
         return None
+
+
+def encoded(tokenizer, text, plain, special):
+    tokenizer.encode_special_tokens = plain
+    return unless_panic(lambda: tokenizer.encode(text, add_special_tokens=special).ids)
+
+
+def decoded(tokenizer, ids, skip):
+    return None if ids is None else unless_panic(lambda: tokenizer.decode(ids, skip_special_tokens=skip))
+
+
+def expected(tokenizer, text):
+    ids = encoded(tokenizer, text, False, False)
+    wanted = {"ids": ids, "plain": encoded(tokenizer, text, True, False), "special": encoded(tokenizer, text, False, True),
+              "decoded": decoded(tokenizer, ids, False), "skipped": decoded(tokenizer, ids, True)}
+    return {key: value for key, value in wanted.items() if value is not None}
 
 
 def first_difference(wanted, found):
@@ -218,7 +222,10 @@ def main():
         failed = refused = 0
         for number in range(options.random):
             rng = random.Random(options.seed * 1000000 + number)
-            tokenizer = random_tokenizer.random_tokenizer(rng, training)
+            tokenizer = unless_panic(lambda: random_tokenizer.random_tokenizer(rng, training))
+            if tokenizer is None:
+                refused += 1
+                continue
             tokenizer.save(path)
             equal = compare(peer, f"random {number}", tokenizer, path, texts)
             if equal is None:
@@ -230,7 +237,7 @@ def main():
                 print("   ", json.dumps(described))
                 failed += 1
         good &= failed == 0 and refused < 0.05 * options.random
-        print(f"{options.random} random tokenizers: {failed} differ, {refused} are refused")
+        print(f"{options.random} random tokenizers: {failed} differ, {refused} are refused by one of the two")
     return 0 if good else 1
 
 
