@@ -70,8 +70,9 @@ void swiglu_backward_reference(const at::Tensor& dout, const at::Tensor& joined)
   const at::Tensor upper = dout.to(at::kFloat);
   const at::Tensor s = at::sigmoid(gate);
   const at::Tensor silu = gate * s;
+  const at::Tensor gradient = at::cat({upper * halves[1] * (s + silu * (1 - s)), upper * silu}, 1);
   dout.copy_(silu * halves[1]);
-  joined.copy_(at::cat({upper * halves[1] * (s + silu * (1 - s)), upper * silu}, 1));
+  joined.copy_(gradient);
 }
 
 at::Tensor gelu_reference(const at::Tensor& x, bool tanh) {

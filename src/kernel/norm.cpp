@@ -1,5 +1,8 @@
 #include "kernel/norm.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <ATen/ATen.h>
 
 #include "kernel/rows.h"
@@ -62,13 +65,21 @@ NormResult layer_loops(const at::Tensor& x, const at::Tensor& weight, const at::
   });
 }
 
+// The rows of dy and of x, grouped alike.
+std::pair<RowLayout, RowLayout> matching_rows(const at::Tensor& dy, const at::Tensor& x) {
+  const RowLayout upper = row_layout(dy), lower = row_layout(x);
+  const int64_t inner = std::max(upper.inner, lower.inner);
+  return {regrouped(upper, inner), regrouped(lower, inner)};
+}
+
 void rms_backward_loops(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                         const at::Tensor& statistics, const NormParameterGradients& gradients) {
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    table.rms_norm_backward(data_of<Element>(dy), row_layout(dy), data_of<Element>(x), row_layout(x),
-                            weight.const_data_ptr<float>(), statistics.const_data_ptr<float>(), data_of<Element>(dy),
-                            row_layout(dy), optional_buffer(gradients.weight));
+    const auto [upper, lower] = matching_rows(dy, x);
+    table.rms_norm_backward(data_of<Element>(dy), upper, data_of<Element>(x), lower, weight.const_data_ptr<float>(),
+                            statistics.const_data_ptr<float>(), data_of<Element>(dy), upper,
+                            optional_buffer(gradients.weight));
   });
 }
 
@@ -76,9 +87,10 @@ void layer_backward_loops(const at::Tensor& dy, const at::Tensor& x, const at::T
                           const at::Tensor& statistics, const NormParameterGradients& gradients) {
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    table.layer_norm_backward(data_of<Element>(dy), row_layout(dy), data_of<Element>(x), row_layout(x),
-                              weight.const_data_ptr<float>(), statistics.const_data_ptr<float>(), data_of<Element>(dy),
-                              row_layout(dy), optional_buffer(gradients.weight), optional_buffer(gradients.bias));
+    const auto [upper, lower] = matching_rows(dy, x);
+    table.layer_norm_backward(data_of<Element>(dy), upper, data_of<Element>(x), lower, weight.const_data_ptr<float>(),
+                              statistics.const_data_ptr<float>(), data_of<Element>(dy), upper,
+                              optional_buffer(gradients.weight), optional_buffer(gradients.bias));
   });
 }
 

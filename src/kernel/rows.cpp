@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/check.h"
+
 namespace weft::kernel {
 namespace {
 
@@ -52,6 +54,12 @@ RowLayout row_layout(const at::Tensor& tensor) {
   const int64_t last = tensor.dim() - dims - 1;
   rows.stride = tensor.stride(last);
   return rows;
+}
+
+RowLayout regrouped(const RowLayout& rows, int64_t inner) {
+  if (rows.inner == inner) return rows;
+  WEFT_CHECK(rows.inner == 1 && rows.stride == rows.width && rows.outer % inner == 0);
+  return {rows.outer / inner, inner, rows.width, rows.width * inner};
 }
 
 }  // namespace weft::kernel

@@ -16,6 +16,9 @@ std::string_view reason_against_rows(const at::Tensor& tensor);
 // How the rows of such a tensor lie.
 RowLayout row_layout(const at::Tensor& tensor);
 
+// The same rows with `inner` of them at each place, if they lie that way too (a contiguous tensor's do).
+RowLayout regrouped(const RowLayout& rows, int64_t inner);
+
 // Empty if all are fit for the loops and of one type.
 template <typename... Tensors>
 std::string_view reason_against_rows(const at::Tensor& first, const Tensors&... others) {

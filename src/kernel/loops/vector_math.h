@@ -23,11 +23,13 @@ inline void store(float x, BFloat16& to) {
   to.bits = static_cast<uint16_t>(x != x ? 0x7fc0u : rounded);
 }
 
-// Within 2 units in the last place; 0 below -87.3, infinity above 88.7. Cephes' polynomial on [-ln 2 / 2, ln 2 / 2].
+// Within 2 units in the last place; 0 below -87.3, infinity above 88.3, where 2^n still is a number. Cephes' polynomial on
+// [-ln 2 / 2, ln 2 / 2].
 inline float exponential(float x) {
   const float low = -87.336544f;
+  const float high = 88.3f;
   float y = x < low ? low : x;
-  y = y > 88.722839f ? 88.722839f : y;
+  y = y > high ? high : y;
   const float shifter = 12582912.0f;  // 1.5 * 2^23: adding it leaves the rounded integer in the low bits
   const float shifted = y * 1.44269504f + shifter;
   const float n = shifted - shifter;
@@ -41,7 +43,7 @@ inline float exponential(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + (r + 1.0f);
   const float result = float_of(bits_of(p) + (bits_of(shifted) << 23));
-  return x < low ? 0.0f : result;
+  return x < low ? 0.0f : (x > high ? __builtin_inff() : result);
 }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
