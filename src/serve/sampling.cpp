@@ -26,12 +26,11 @@ std::vector<double> penalised(std::span<const float> logits, std::span<const Tok
   return result;
 }
 
-// Token ids, likeliest first, the lower id of equals first; the first `count` are in order.
-std::vector<TokenId> likeliest_first(const std::vector<double>& scores, size_t count) {
+// Token ids, likeliest first, the lower id of equals first.
+std::vector<TokenId> likeliest_first(const std::vector<double>& scores) {
   std::vector<TokenId> order(scores.size());
   std::iota(order.begin(), order.end(), TokenId{0});
-  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
-                    [&](TokenId a, TokenId b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return scores[a] > scores[b]; });
   return order;
 }
 
@@ -59,7 +58,7 @@ void keep_top_p(std::vector<double>& probabilities, double top_p) {
   if (top_p >= 1) return;
   double sum = 0, kept = 0;
   std::vector<bool> keep(probabilities.size());
-  for (const TokenId token : likeliest_first(probabilities, probabilities.size())) {
+  for (const TokenId token : likeliest_first(probabilities)) {
     if (sum >= top_p && sum > 0) break;
     sum += probabilities[token];
     keep[token] = true;
@@ -105,7 +104,8 @@ TokenId choose_token(std::span<const float> logits, std::span<const TokenId> ear
                      int64_t position, int64_t sequence) {
   if (options.temperature == 0) {
     check_numbers(logits);
-    return likeliest_first(penalised(logits, earlier, options.repetition_penalty), 1).front();
+    const auto scores = penalised(logits, earlier, options.repetition_penalty);
+    return static_cast<TokenId>(std::max_element(scores.begin(), scores.end()) - scores.begin());
   }
   const auto probabilities = sampling_distribution(logits, earlier, options);
   const RandomKey key = random_key(options.seed, RandomPurpose::kGeneration, static_cast<uint64_t>(position),
