@@ -1,6 +1,8 @@
 #include "data/tokenizer.h"
 
 #include <array>
+#include <system_error>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -22,6 +24,12 @@ constexpr std::array<std::string_view, 5> kUsualEos = {"<|endoftext|>", "</s>", 
                                                        "<｜end▁of▁sentence｜>"};
 constexpr std::array<std::string_view, 5> kUsualBos = {"<|endoftext|>", "<s>", "<bos>", "<|begin_of_text|>",
                                                        "<｜begin▁of▁sentence｜>"};
+
+// A place that may not be looked at counts as empty; reading what is found says more.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
 
 TokenizerFile read(const fs::path& path) { return {path.filename().string(), read_file(path, kLargestFile)}; }
 
@@ -69,7 +77,7 @@ std::optional<TokenId> configured_token(const BpeTokenizerParts& parts, const fs
 
 std::unique_ptr<Tokenizer> finish(BpeTokenizerParts parts, const fs::path& directory) {
   for (const std::string_view name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    if (fs::exists(directory / name)) {
+    if (is_there(directory / name)) {
       parts.more_files.push_back(read(directory / name));
     }
   }
@@ -87,11 +95,11 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const fs::path& path) {
 
 std::unique_ptr<Tokenizer> load_gpt2(const fs::path& vocabulary_path) {
   const fs::path directory = vocabulary_path.parent_path();
-  const bool has_text = fs::exists(directory / "merges.txt");
-  if (!has_text && !fs::exists(directory / "vocab.bpe")) {
+  const bool has_text = is_there(directory / "merges.txt");
+  if (!has_text && !is_there(directory / "vocab.bpe")) {
     throw InputError(fmt::format("{}: neither merges.txt nor vocab.bpe stands beside it", vocabulary_path.string()));
   }
-  if (fs::exists(directory / "added_tokens.json")) {
+  if (is_there(directory / "added_tokens.json")) {
     throw InputError(
         fmt::format("{}: added tokens beside vocab.json are not supported; save the tokenizer as tokenizer.json",
                     (directory / "added_tokens.json").string()));
@@ -128,14 +136,15 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& source) {
     return make_byte_tokenizer();
   }
   fs::path path = source;
-  if (!fs::exists(path)) {
+  if (!is_there(path)) {
     throw InputError(fmt::format("{}: there is no such tokenizer: expected \"bytes\", a directory or a file", source));
   }
-  if (fs::is_directory(path)) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
     const fs::path directory = path;
     for (const std::string_view name :
          {kOwnTokenizerFile, std::string_view("tokenizer.json"), std::string_view("vocab.json")}) {
-      if (fs::exists(directory / name)) {
+      if (is_there(directory / name)) {
         path = directory / name;
         break;
       }
