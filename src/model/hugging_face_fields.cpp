@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "base/json.h"
+
 namespace weft::model {
 namespace {
 

@@ -1,5 +1,5 @@
 // Reading the fields of a config.json of Hugging Face: every complaint names file, field, the value found and what is
-// supported, and what nobody asked for is known afterwards. For sources only.
+// supported, and what nobody asked for is known afterwards.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
 #include "model/nodes.h"
+
+namespace weft {
+class JsonReader;
+}
 
 namespace weft::model {
 

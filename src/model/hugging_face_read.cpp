@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <utility>
 
+#include "base/json.h"
 #include "model/hugging_face.h"
 #include "model/hugging_face_fields.h"
 

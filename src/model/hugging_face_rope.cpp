@@ -1,6 +1,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "model/hugging_face_fields.h"
 
 namespace weft::model {
