@@ -102,7 +102,7 @@ def link_table(files, table):
                 complaints.append(f"{path}:{line_of(text, call.start())}: {room} is no room of the table")
                 continue
             for other in used.group(1).split() if used else []:
-                if other not in closure(table, room):
+                if other in table and other not in closure(table, room):
                     complaints.append(f"{path}:{line_of(text, call.start())}: {room} may not link {other}")
     return complaints
 
