@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+
 #include <fmt/format.h>
 
 #include "base/json.h"

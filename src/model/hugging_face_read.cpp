@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <utility>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <utility>
 
 #include "base/json.h"
 #include "model/hugging_face.h"

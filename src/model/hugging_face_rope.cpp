@@ -1,4 +1,5 @@
 #include <cmath>
+
 #include <fmt/format.h>
 
 #include "base/json.h"
