@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -29,7 +30,11 @@ at::Tensor swiglu_loops(const at::Tensor& joined) {
   with_element(joined.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
     const auto* gate = data_of<Element>(joined);
-    table.swiglu_forward(gate, gate + width, joined.size(0), width, joined.size(1), data_of<Element>(out));
+    auto* to = data_of<Element>(out);
+    parallel_ranges(joined.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      const auto* first = gate + begin * 2 * width;
+      table.swiglu_forward(first, first + width, end - begin, width, 2 * width, to + begin * width);
+    });
   });
   return out;
 }
@@ -39,7 +44,11 @@ void swiglu_backward_loops(const at::Tensor& dout, const at::Tensor& joined) {
   with_element(joined.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
     auto* gate = data_of<Element>(joined);
-    table.swiglu_backward(data_of<Element>(dout), gate, gate + width, joined.size(0), width, joined.size(1));
+    auto* upper = data_of<Element>(dout);
+    parallel_ranges(joined.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      auto* first = gate + begin * 2 * width;
+      table.swiglu_backward(upper + begin * width, first, first + width, end - begin, width, 2 * width);
+    });
   });
 }
 
@@ -47,7 +56,11 @@ at::Tensor gelu_loops(const at::Tensor& x, bool tanh) {
   at::Tensor out = at::empty_like(x);
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    table.gelu_forward(data_of<Element>(x), x.numel(), tanh, data_of<Element>(out));
+    const auto* from = data_of<Element>(x);
+    auto* to = data_of<Element>(out);
+    parallel_ranges(x.numel(), kParallelElements, [&](int64_t begin, int64_t end) {
+      table.gelu_forward(from + begin, end - begin, tanh, to + begin);
+    });
   });
   return out;
 }
@@ -55,7 +68,11 @@ at::Tensor gelu_loops(const at::Tensor& x, bool tanh) {
 void gelu_backward_loops(const at::Tensor& dout, const at::Tensor& x, bool tanh) {
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    table.gelu_backward(data_of<Element>(dout), data_of<Element>(x), x.numel(), tanh);
+    auto* upper = data_of<Element>(dout);
+    auto* before = data_of<Element>(x);
+    parallel_ranges(x.numel(), kParallelElements, [&](int64_t begin, int64_t end) {
+      table.gelu_backward(upper + begin, before + begin, end - begin, tanh);
+    });
   });
 }
 

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "base/check.h"
-#include "kernel/random.h"
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -132,121 +132,201 @@ uint64_t mask_place(const Sizes& sizes, const AttentionOptions& options, int64_t
   return row * static_cast<uint64_t>(sizes.keys);
 }
 
+std::vector<std::vector<int64_t>> all_first_keys(const Sizes& sizes, const AttentionOptions& options) {
+  std::vector<std::vector<int64_t>> first;
+  for (int64_t sequence = 0; sequence < sizes.sequences; ++sequence) {
+    first.push_back(first_keys(sizes, sequence, options));
+  }
+  return first;
+}
+
+// What one thread works with.
+struct Scratch {
+  std::vector<float> heads[8];  // fp32 copies of heads, where they are of another type
+  std::vector<float> probabilities, dprobabilities, used;
+  explicit Scratch(const Sizes& sizes, bool backward, bool dropout) {
+    const auto block = static_cast<size_t>(std::min(kBlock, sizes.length) * sizes.keys);
+    probabilities.resize(block);
+    if (backward) dprobabilities.resize(block);
+    if (backward && dropout) used.resize(block);
+  }
+};
+
+class Forward {
+ public:
+  Forward(const AttentionInputs& inputs, const AttentionResult& result, const AttentionOptions& options)
+      : inputs_(inputs), result_(result), options_(options), sizes_(inputs), first_(all_first_keys(sizes_, options)) {}
+
+  // Heads are numbered sequence by sequence.
+  void run(int64_t begin, int64_t end) const {
+    Scratch scratch(sizes_, false, options_.dropout.enabled());
+    for (int64_t number = begin; number < end; ++number) head(number / sizes_.heads, number % sizes_.heads, scratch);
+  }
+
+ private:
+  void head(int64_t sequence, int64_t head, Scratch& scratch) const {
+    const int64_t kv_head = head / sizes_.group();
+    const HeadMatrix q(inputs_.query, sequence, head, true, scratch.heads[0]);
+    const HeadMatrix k(inputs_.key, sequence, kv_head, true, scratch.heads[1]);
+    const HeadMatrix v(inputs_.value, sequence, kv_head, true, scratch.heads[2]);
+    const HeadMatrix out(result_.output, sequence, head, false, scratch.heads[3]);
+    float* logsumexp = data_of<float>(result_.logsumexp) + (sequence * sizes_.heads + head) * sizes_.length;
+    const std::vector<int64_t>& first = first_[static_cast<size_t>(sequence)];
+    each_block(sizes_, first, [&](const Block& block) {
+      float* scores = scratch.probabilities.data();
+      multiply(block.queries, block.keys, sizes_.head_dim, 1, q.from(block.query), k.from(block.key, true), 0, scores,
+               block.keys);
+      float inverse_sums[kBlock];
+      for (int64_t row = 0; row < block.queries; ++row) {
+        inverse_sums[row] = softmax(block, row, sequence, head, scores + row * block.keys, logsumexp);
+      }
+      multiply(block.queries, sizes_.head_dim, block.keys, 1, {scores, block.keys}, v.from(block.key), 0,
+               out.row(block.query), out.stride());
+      for (int64_t row = 0; row < block.queries; ++row) {
+        loops().float32.scale(out.row(block.query + row), inverse_sums[row], sizes_.head_dim);
+      }
+    });
+    out.write();
+  }
+
+  // Turns a row of scores into unnormalised probabilities; returns what normalises them.
+  float softmax(const Block& block, int64_t row, int64_t sequence, int64_t head, float* scores,
+                float* logsumexp) const {
+    const Seen part = seen(block, row, first_[static_cast<size_t>(sequence)], sizes_);
+    float maximum = 0, sum = 0;
+    loops().softmax_row(scores + part.first, part.count, static_cast<float>(options_.scale), &maximum, &sum);
+    clear_unseen(scores, block, part);
+    if (options_.dropout.enabled()) {
+      loops().float32.dropout(
+          scores, block.keys, options_.dropout.mask(),
+          mask_place(sizes_, options_, sequence, block.query + row, head) + static_cast<uint64_t>(block.key));
+    }
+    logsumexp[block.query + row] = maximum + std::log(sum);
+    return 1 / sum;
+  }
+
+  const AttentionInputs& inputs_;
+  const AttentionResult& result_;
+  const AttentionOptions& options_;
+  Sizes sizes_;
+  std::vector<std::vector<int64_t>> first_;
+};
+
+class Backward {
+ public:
+  Backward(const at::Tensor& doutput, const AttentionInputs& inputs, const AttentionResult& result,
+           const AttentionOptions& options, const AttentionInputs& gradients)
+      : doutput_(doutput),
+        inputs_(inputs),
+        result_(result),
+        options_(options),
+        gradients_(gradients),
+        sizes_(inputs),
+        first_(all_first_keys(sizes_, options)) {}
+
+  // Key/value heads, numbered sequence by sequence: each belongs to one thread, with all query heads that share it.
+  void run(int64_t begin, int64_t end) const {
+    Scratch scratch(sizes_, true, options_.dropout.enabled());
+    for (int64_t number = begin; number < end; ++number)
+      group(number / sizes_.kv_heads, number % sizes_.kv_heads, scratch);
+  }
+
+ private:
+  struct Head {
+    int64_t sequence, head;
+    const HeadMatrix &q, &k, &v, &out, &dout, &dq, &dk, &dv;
+    const float* logsumexp;
+  };
+
+  void group(int64_t sequence, int64_t kv_head, Scratch& scratch) const {
+    const HeadMatrix k(inputs_.key, sequence, kv_head, true, scratch.heads[0]);
+    const HeadMatrix v(inputs_.value, sequence, kv_head, true, scratch.heads[1]);
+    const HeadMatrix dk(gradients_.key, sequence, kv_head, false, scratch.heads[2]);
+    const HeadMatrix dv(gradients_.value, sequence, kv_head, false, scratch.heads[3]);
+    dk.clear();
+    dv.clear();
+    for (int64_t head = kv_head * sizes_.group(); head < (kv_head + 1) * sizes_.group(); ++head) {
+      const HeadMatrix q(inputs_.query, sequence, head, true, scratch.heads[4]);
+      const HeadMatrix out(result_.output, sequence, head, true, scratch.heads[5]);
+      const HeadMatrix dout(doutput_, sequence, head, true, scratch.heads[6]);
+      const HeadMatrix dq(gradients_.query, sequence, head, false, scratch.heads[7]);
+      const float* logsumexp = data_of<float>(result_.logsumexp) + (sequence * sizes_.heads + head) * sizes_.length;
+      const Head all{sequence, head, q, k, v, out, dout, dq, dk, dv, logsumexp};
+      each_block(sizes_, first_[static_cast<size_t>(sequence)], [&](const Block& part) { block(all, part, scratch); });
+      dq.write();
+    }
+    dk.write();
+    dv.write();
+  }
+
+  void block(const Head& head, const Block& block, Scratch& scratch) const {
+    float *probabilities = scratch.probabilities.data(), *dprobabilities = scratch.dprobabilities.data();
+    const int64_t queries = block.queries, keys = block.keys, head_dim = sizes_.head_dim;
+    multiply(queries, keys, head_dim, 1, head.q.from(block.query), head.k.from(block.key, true), 0, probabilities,
+             keys);
+    multiply(queries, keys, head_dim, 1, head.dout.from(block.query), head.v.from(block.key, true), 0, dprobabilities,
+             keys);
+    for (int64_t row = 0; row < queries; ++row) {
+      score_gradients(head, block, row, scratch, probabilities + row * keys, dprobabilities + row * keys);
+    }
+    const float* mixture = options_.dropout.enabled() ? scratch.used.data() : probabilities;
+    multiply(keys, head_dim, queries, 1, {mixture, keys, true}, head.dout.from(block.query), 1, head.dv.row(block.key),
+             head.dv.stride());
+    multiply(queries, head_dim, keys, 1, {dprobabilities, keys}, head.k.from(block.key), 0, head.dq.row(block.query),
+             head.dq.stride());
+    multiply(keys, head_dim, queries, 1, {dprobabilities, keys, true}, head.q.from(block.query), 1,
+             head.dk.row(block.key), head.dk.stride());
+  }
+
+  // Scores become probabilities, their gradients those of the scores; with dropout, what the values were mixed by is
+  // kept too.
+  void score_gradients(const Head& head, const Block& block, int64_t row, Scratch& scratch, float* probabilities,
+                       float* dprobabilities) const {
+    const int64_t query = block.query + row;
+    const auto scale = static_cast<float>(options_.scale);
+    const Seen part = seen(block, row, first_[static_cast<size_t>(head.sequence)], sizes_);
+    loops().probability_row(probabilities + part.first, part.count, scale, head.logsumexp[query]);
+    clear_unseen(probabilities, block, part);
+    if (options_.dropout.enabled()) {
+      float* used = scratch.used.data() + row * block.keys;
+      const uint64_t place =
+          mask_place(sizes_, options_, head.sequence, query, head.head) + static_cast<uint64_t>(block.key);
+      std::copy_n(probabilities, block.keys, used);
+      loops().float32.dropout(used, block.keys, options_.dropout.mask(), place);
+      loops().float32.dropout(dprobabilities, block.keys, options_.dropout.mask(), place);
+    }
+    const float delta = loops().dot(head.dout.row(query), head.out.row(query), sizes_.head_dim);
+    loops().score_gradient_row(probabilities, dprobabilities, block.keys, delta, scale);
+  }
+
+  const at::Tensor& doutput_;
+  const AttentionInputs& inputs_;
+  const AttentionResult& result_;
+  const AttentionOptions& options_;
+  const AttentionInputs& gradients_;
+  Sizes sizes_;
+  std::vector<std::vector<int64_t>> first_;
+};
+
 }  // namespace
 
 AttentionResult attention_forward_blocks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                          const AttentionOptions& options) {
   const AttentionInputs inputs{query, key, value};
-  const Sizes sizes(inputs);
-  const Loops& table = loops();
-  const auto scale = static_cast<float>(options.scale);
   AttentionResult result;
-  result.output = at::empty({sizes.sequences, sizes.length, sizes.heads, sizes.head_dim}, query.options());
-  result.logsumexp = at::empty({sizes.sequences, sizes.heads, sizes.length}, query.options().dtype(at::kFloat));
-  auto* logsumexp = data_of<float>(result.logsumexp);
-  std::vector<float> scores(static_cast<size_t>(std::min(kBlock, sizes.length) * sizes.keys));
-  std::vector<float> scratch[4];
-
-  for (int64_t sequence = 0; sequence < sizes.sequences; ++sequence) {
-    const std::vector<int64_t> first = first_keys(sizes, sequence, options);
-    for (int64_t head = 0; head < sizes.heads; ++head, logsumexp += sizes.length) {
-      const HeadMatrix q(query, sequence, head, true, scratch[0]);
-      const HeadMatrix k(key, sequence, head / sizes.group(), true, scratch[1]);
-      const HeadMatrix v(value, sequence, head / sizes.group(), true, scratch[2]);
-      const HeadMatrix out(result.output, sequence, head, false, scratch[3]);
-      each_block(sizes, first, [&](const Block& block) {
-        multiply(block.queries, block.keys, sizes.head_dim, 1, q.from(block.query), k.from(block.key, true), 0,
-                 scores.data(), block.keys);
-        float inverse_sums[kBlock];
-        for (int64_t row = 0; row < block.queries; ++row) {
-          float* row_scores = scores.data() + row * block.keys;
-          const Seen part = seen(block, row, first, sizes);
-          float maximum = 0, sum = 0;
-          table.softmax_row(row_scores + part.first, part.count, scale, &maximum, &sum);
-          clear_unseen(row_scores, block, part);
-          if (options.dropout.enabled()) {
-            table.float32.dropout(
-                row_scores, block.keys, options.dropout.mask(),
-                mask_place(sizes, options, sequence, block.query + row, head) + static_cast<uint64_t>(block.key));
-          }
-          inverse_sums[row] = 1 / sum;
-          logsumexp[block.query + row] = maximum + std::log(sum);
-        }
-        multiply(block.queries, sizes.head_dim, block.keys, 1, {scores.data(), block.keys}, v.from(block.key), 0,
-                 out.row(block.query), out.stride());
-        for (int64_t row = 0; row < block.queries; ++row) {
-          table.float32.scale(out.row(block.query + row), inverse_sums[row], sizes.head_dim);
-        }
-      });
-      out.write();
-    }
-  }
+  result.output = at::empty(query.sizes(), query.options());
+  result.logsumexp = at::empty({query.size(0), query.size(2), query.size(1)}, query.options().dtype(at::kFloat));
+  const Forward forward(inputs, result, options);
+  parallel_ranges(query.size(0) * query.size(2), 1, [&](int64_t begin, int64_t end) { forward.run(begin, end); });
   return result;
 }
 
 AttentionInputs attention_backward_blocks(const at::Tensor& doutput, const AttentionInputs& inputs,
                                           const AttentionResult& result, const AttentionOptions& options) {
-  const Sizes sizes(inputs);
-  const Loops& table = loops();
-  const auto scale = static_cast<float>(options.scale);
-  const auto* logsumexp = data_of<float>(result.logsumexp);
   AttentionInputs gradients = empty_gradients(inputs);
-  const auto block_values = static_cast<size_t>(std::min(kBlock, sizes.length) * sizes.keys);
-  std::vector<float> probabilities(block_values), dprobabilities(block_values), used;
-  if (options.dropout.enabled()) used.resize(block_values);
-  std::vector<float> scratch[8];
-
-  for (int64_t sequence = 0; sequence < sizes.sequences; ++sequence) {
-    const std::vector<int64_t> first = first_keys(sizes, sequence, options);
-    for (int64_t kv_head = 0; kv_head < sizes.kv_heads; ++kv_head) {
-      const HeadMatrix k(inputs.key, sequence, kv_head, true, scratch[0]);
-      const HeadMatrix v(inputs.value, sequence, kv_head, true, scratch[1]);
-      const HeadMatrix dk(gradients.key, sequence, kv_head, false, scratch[2]);
-      const HeadMatrix dv(gradients.value, sequence, kv_head, false, scratch[3]);
-      dk.clear();
-      dv.clear();
-      for (int64_t head = kv_head * sizes.group(); head < (kv_head + 1) * sizes.group(); ++head) {
-        const HeadMatrix q(inputs.query, sequence, head, true, scratch[4]);
-        const HeadMatrix out(result.output, sequence, head, true, scratch[5]);
-        const HeadMatrix dout(doutput, sequence, head, true, scratch[6]);
-        const HeadMatrix dq(gradients.query, sequence, head, false, scratch[7]);
-        const float* head_logsumexp = logsumexp + (sequence * sizes.heads + head) * sizes.length;
-        each_block(sizes, first, [&](const Block& block) {
-          multiply(block.queries, block.keys, sizes.head_dim, 1, q.from(block.query), k.from(block.key, true), 0,
-                   probabilities.data(), block.keys);
-          multiply(block.queries, block.keys, sizes.head_dim, 1, dout.from(block.query), v.from(block.key, true), 0,
-                   dprobabilities.data(), block.keys);
-          for (int64_t row = 0; row < block.queries; ++row) {
-            float* row_probabilities = probabilities.data() + row * block.keys;
-            float* row_dprobabilities = dprobabilities.data() + row * block.keys;
-            const Seen part = seen(block, row, first, sizes);
-            table.probability_row(row_probabilities + part.first, part.count, scale, head_logsumexp[block.query + row]);
-            clear_unseen(row_probabilities, block, part);
-            if (options.dropout.enabled()) {
-              float* row_used = used.data() + row * block.keys;
-              const uint64_t place =
-                  mask_place(sizes, options, sequence, block.query + row, head) + static_cast<uint64_t>(block.key);
-              std::copy_n(row_probabilities, block.keys, row_used);
-              table.float32.dropout(row_used, block.keys, options.dropout.mask(), place);
-              table.float32.dropout(row_dprobabilities, block.keys, options.dropout.mask(), place);
-            }
-            const float delta = table.dot(dout.row(block.query + row), out.row(block.query + row), sizes.head_dim);
-            table.score_gradient_row(row_probabilities, row_dprobabilities, block.keys, delta, scale);
-          }
-          const float* mixture = options.dropout.enabled() ? used.data() : probabilities.data();
-          multiply(block.keys, sizes.head_dim, block.queries, 1, {mixture, block.keys, true}, dout.from(block.query), 1,
-                   dv.row(block.key), dv.stride());
-          multiply(block.queries, sizes.head_dim, block.keys, 1, {dprobabilities.data(), block.keys}, k.from(block.key),
-                   0, dq.row(block.query), dq.stride());
-          multiply(block.keys, sizes.head_dim, block.queries, 1, {dprobabilities.data(), block.keys, true},
-                   q.from(block.query), 1, dk.row(block.key), dk.stride());
-        });
-        dq.write();
-      }
-      dk.write();
-      dv.write();
-    }
-  }
+  const Backward backward(doutput, inputs, result, options, gradients);
+  parallel_ranges(inputs.key.size(0) * inputs.key.size(2), 1,
+                  [&](int64_t begin, int64_t end) { backward.run(begin, end); });
   return gradients;
 }
 

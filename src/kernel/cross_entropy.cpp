@@ -1,8 +1,11 @@
 #include "kernel/cross_entropy.h"
 
+#include <vector>
+
 #include <ATen/ATen.h>
 
 #include "base/check.h"
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -26,16 +29,21 @@ CrossEntropy cross_entropy_loops(const at::Tensor& logits, const at::Tensor& tar
   const int64_t width = logits.size(1);
   CrossEntropy result;
   if (options.gradient) result.gradient = gradient_over(logits, options.gradient_type);
+  std::vector<double> losses(static_cast<size_t>(logits.size(0)));
+  for (int64_t row = 0; row < logits.size(0); ++row) WEFT_CHECK(label[row] < width);
   with_element(options.gradient_type, [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    for (int64_t row = 0; row < logits.size(0); ++row) {
-      WEFT_CHECK(label[row] < width);
-      auto* row_of_logits = data_of<float>(logits) + row * logits.stride(0);
-      auto* gradient = options.gradient ? reinterpret_cast<Element*>(row_of_logits) : nullptr;
-      result.loss_sum +=
-          table.cross_entropy(row_of_logits, width, label[row], static_cast<float>(options.scale), gradient);
-    }
+    auto* first = data_of<float>(logits);
+    parallel_ranges(logits.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        auto* row_of_logits = first + row * logits.stride(0);
+        auto* gradient = options.gradient ? reinterpret_cast<Element*>(row_of_logits) : nullptr;
+        losses[static_cast<size_t>(row)] =
+            table.cross_entropy(row_of_logits, width, label[row], static_cast<float>(options.scale), gradient);
+      }
+    });
   });
+  for (const double loss : losses) result.loss_sum += loss;
   return result;
 }
 

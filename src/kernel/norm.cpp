@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -44,23 +46,53 @@ NormResult filled(const at::Tensor& x, int64_t statistics, bool keep, Body body)
   return result;
 }
 
+// Calls body(first place, number of places) for the places of `rows`, on several threads.
+template <typename Body>
+void each_place(const RowLayout& rows, Body body) {
+  parallel_ranges(rows.outer, row_grain(rows.inner * rows.width),
+                  [&](int64_t begin, int64_t end) { body(begin, end - begin); });
+}
+
+RowLayout part_of(RowLayout rows, int64_t places) {
+  rows.outer = places;
+  return rows;
+}
+
+// The memory of the numbers that a norm keeps for the rows from a place on; null if it keeps none.
+float* statistics_at(float* statistics, const RowLayout& rows, int64_t place, int64_t each) {
+  return statistics == nullptr ? nullptr : statistics + place * rows.inner * each;
+}
+
 NormResult rms_loops(const at::Tensor& x, const at::Tensor& weight, double epsilon, bool keep) {
-  return filled(x, 1, keep, [&](const at::Tensor& output, RowLayout rows, float* statistics) {
+  return filled(x, 1, keep, [&](const at::Tensor& output, const RowLayout& to_rows, float* statistics) {
     with_element(x.scalar_type(), [&](const auto& table, auto* element) {
       using Element = std::remove_pointer_t<decltype(element)>;
-      table.rms_norm_forward(data_of<Element>(x), row_layout(x), weight.const_data_ptr<float>(),
-                             static_cast<float>(epsilon), data_of<Element>(output), rows, statistics);
+      const RowLayout rows = row_layout(x);
+      const auto* from = data_of<Element>(x);
+      const auto* gain = weight.const_data_ptr<float>();
+      auto* to = data_of<Element>(output);
+      each_place(rows, [&](int64_t place, int64_t places) {
+        table.rms_norm_forward(from + place * rows.stride, part_of(rows, places), gain, static_cast<float>(epsilon),
+                               to + place * to_rows.stride, to_rows, statistics_at(statistics, rows, place, 1));
+      });
     });
   });
 }
 
 NormResult layer_loops(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double epsilon,
                        bool keep) {
-  return filled(x, 2, keep, [&](const at::Tensor& output, RowLayout rows, float* statistics) {
+  return filled(x, 2, keep, [&](const at::Tensor& output, const RowLayout& to_rows, float* statistics) {
     with_element(x.scalar_type(), [&](const auto& table, auto* element) {
       using Element = std::remove_pointer_t<decltype(element)>;
-      table.layer_norm_forward(data_of<Element>(x), row_layout(x), weight.const_data_ptr<float>(), optional_data(bias),
-                               static_cast<float>(epsilon), data_of<Element>(output), rows, statistics);
+      const RowLayout rows = row_layout(x);
+      const auto* from = data_of<Element>(x);
+      const float *gain = weight.const_data_ptr<float>(), *shift = optional_data(bias);
+      auto* to = data_of<Element>(output);
+      each_place(rows, [&](int64_t place, int64_t places) {
+        table.layer_norm_forward(from + place * rows.stride, part_of(rows, places), gain, shift,
+                                 static_cast<float>(epsilon), to + place * to_rows.stride, to_rows,
+                                 statistics_at(statistics, rows, place, 2));
+      });
     });
   });
 }
@@ -72,14 +104,43 @@ std::pair<RowLayout, RowLayout> matching_rows(const at::Tensor& dy, const at::Te
   return {regrouped(upper, inner), regrouped(lower, inner)};
 }
 
+// The backward in pieces of a fixed number of places, so that the sums over rows do not depend on the number of
+// threads: each piece adds to sums of its own, [weight, bias], which are then added in order. body(first place, places,
+// weight sums, bias sums).
+template <typename Body>
+void in_pieces(const RowLayout& rows, const NormParameterGradients& gradients, Body body) {
+  constexpr int64_t kRowsPerPiece = 128;
+  const int64_t places = std::max<int64_t>(1, kRowsPerPiece / rows.inner);
+  const int64_t pieces = (rows.outer + places - 1) / places;
+  if (pieces <= 1) return body(0, rows.outer, optional_buffer(gradients.weight), optional_buffer(gradients.bias));
+  const bool weight = gradients.weight.defined(), bias = gradients.bias.defined();
+  std::vector<float> sums(static_cast<size_t>(pieces * 2 * rows.width));
+  parallel_ranges(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      float* own = sums.data() + piece * 2 * rows.width;
+      body(piece * places, std::min(places, rows.outer - piece * places), weight ? own : nullptr,
+           bias ? own + rows.width : nullptr);
+    }
+  });
+  const auto& add = loops().float32.column_sums;
+  if (weight) add(sums.data(), pieces, rows.width, 2 * rows.width, gradients.weight.data_ptr<float>());
+  if (bias) add(sums.data() + rows.width, pieces, rows.width, 2 * rows.width, gradients.bias.data_ptr<float>());
+}
+
 void rms_backward_loops(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                         const at::Tensor& statistics, const NormParameterGradients& gradients) {
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    const auto [upper, lower] = matching_rows(dy, x);
-    table.rms_norm_backward(data_of<Element>(dy), upper, data_of<Element>(x), lower, weight.const_data_ptr<float>(),
-                            statistics.const_data_ptr<float>(), data_of<Element>(dy), upper,
-                            optional_buffer(gradients.weight));
+    const auto rows = matching_rows(dy, x);
+    const RowLayout &upper = rows.first, &lower = rows.second;
+    auto* gradient = data_of<Element>(dy);
+    const auto* from = data_of<Element>(x);
+    const auto *gain = weight.const_data_ptr<float>(), *kept = statistics.const_data_ptr<float>();
+    in_pieces(lower, gradients, [&](int64_t place, int64_t places, float* dweight, float*) {
+      table.rms_norm_backward(gradient + place * upper.stride, upper, from + place * lower.stride,
+                              part_of(lower, places), gain, kept + place * lower.inner, gradient + place * upper.stride,
+                              upper, dweight);
+    });
   });
 }
 
@@ -87,10 +148,16 @@ void layer_backward_loops(const at::Tensor& dy, const at::Tensor& x, const at::T
                           const at::Tensor& statistics, const NormParameterGradients& gradients) {
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    const auto [upper, lower] = matching_rows(dy, x);
-    table.layer_norm_backward(data_of<Element>(dy), upper, data_of<Element>(x), lower, weight.const_data_ptr<float>(),
-                              statistics.const_data_ptr<float>(), data_of<Element>(dy), upper,
-                              optional_buffer(gradients.weight), optional_buffer(gradients.bias));
+    const auto rows = matching_rows(dy, x);
+    const RowLayout &upper = rows.first, &lower = rows.second;
+    auto* gradient = data_of<Element>(dy);
+    const auto* from = data_of<Element>(x);
+    const auto *gain = weight.const_data_ptr<float>(), *kept = statistics.const_data_ptr<float>();
+    in_pieces(lower, gradients, [&](int64_t place, int64_t places, float* dweight, float* dbias) {
+      table.layer_norm_backward(gradient + place * upper.stride, upper, from + place * lower.stride,
+                                part_of(lower, places), gain, kept + place * lower.inner * 2,
+                                gradient + place * upper.stride, upper, dweight, dbias);
+    });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "kernel/blas.h"
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -120,7 +121,11 @@ std::string_view bias_gradient_reason(const at::Tensor&, const at::Tensor& dy) {
 void bias_gradient_loops(const at::Tensor& dbias, const at::Tensor& dy) {
   with_element(dy.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    table.column_sums(data_of<Element>(dy), dy.size(0), dy.size(1), row_stride(dy), data_of<float>(dbias));
+    const auto* from = data_of<Element>(dy);
+    auto* to = data_of<float>(dbias);
+    parallel_ranges(dy.size(1), row_grain(dy.size(0)), [&](int64_t begin, int64_t end) {
+      table.column_sums(from + begin, dy.size(0), end - begin, row_stride(dy), to + begin);
+    });
   });
 }
 

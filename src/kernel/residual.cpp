@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/check.h"
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -19,8 +20,11 @@ at::Tensor add_loops(const at::Tensor& x, const at::Tensor& branch, double facto
   at::Tensor out = at::empty(x.sizes(), x.options());
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    table.add_scaled(data_of<Element>(x), data_of<Element>(branch), static_cast<float>(factor), x.numel(),
-                     data_of<Element>(out));
+    const auto *left = data_of<Element>(x), *right = data_of<Element>(branch);
+    auto* to = data_of<Element>(out);
+    parallel_ranges(x.numel(), kParallelElements, [&](int64_t begin, int64_t end) {
+      table.add_scaled(left + begin, right + begin, static_cast<float>(factor), end - begin, to + begin);
+    });
   });
   return out;
 }

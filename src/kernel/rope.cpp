@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "base/check.h"
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -22,8 +23,13 @@ void rotate_loops(const at::Tensor& data, const at::Tensor& positions, const Rot
   if (data.size(1) == 1) rows.stride = data.stride(0);
   with_element(data.scalar_type(), [&](const auto& element_loops, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    element_loops.rotate(data_of<Element>(data), rows, table.cosine.const_data_ptr<float>(),
-                         table.sine.const_data_ptr<float>(), places.const_data_ptr<int64_t>(), back ? -1.0F : 1.0F);
+    auto* first = data_of<Element>(data);
+    const auto *cosine = table.cosine.const_data_ptr<float>(), *sine = table.sine.const_data_ptr<float>();
+    const auto* place = places.const_data_ptr<int64_t>();
+    parallel_ranges(rows.outer, row_grain(rows.inner * rows.width), [&](int64_t begin, int64_t end) {
+      element_loops.rotate(first + begin * rows.stride, {end - begin, rows.inner, rows.width, rows.stride}, cosine,
+                           sine, place + begin, back ? -1.0F : 1.0F);
+    });
   });
 }
 

@@ -1,7 +1,12 @@
 #include "kernel/update.h"
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include <ATen/ATen.h>
 
+#include "kernel/parallel.h"
 #include "kernel/rows.h"
 
 namespace weft::kernel {
@@ -23,8 +28,11 @@ std::string_view adamw_reason(const AdamWStep&, const at::Tensor& parameter, con
 
 void adamw_loops(const AdamWStep& step, const at::Tensor& parameter, const at::Tensor& gradient,
                  const at::Tensor& average, const at::Tensor& square) {
-  loops().adamw(step, parameter.numel(), data_of<float>(parameter), data_of<float>(gradient), data_of<float>(average),
-                data_of<float>(square));
+  auto *to = data_of<float>(parameter), *first = data_of<float>(average), *second = data_of<float>(square);
+  const auto* from = data_of<float>(gradient);
+  parallel_ranges(parameter.numel(), kParallelElements, [&](int64_t begin, int64_t end) {
+    loops().adamw(step, end - begin, to + begin, from + begin, first + begin, second + begin);
+  });
 }
 
 void adamw_reference(const AdamWStep& step, const at::Tensor& parameter, const at::Tensor& gradient,
@@ -38,7 +46,20 @@ void adamw_reference(const AdamWStep& step, const at::Tensor& parameter, const a
 
 std::string_view sum_reason(const at::Tensor& x) { return reason_against_flat(x); }
 
-double sum_loops(const at::Tensor& x) { return loops().sum_of_squares(data_of<float>(x), x.numel()); }
+// Pieces of a fixed size, added in order.
+double sum_loops(const at::Tensor& x) {
+  constexpr int64_t kPiece = 1 << 16;
+  const int64_t count = x.numel();
+  const auto* from = data_of<float>(x);
+  std::vector<double> sums(static_cast<size_t>((count + kPiece - 1) / kPiece));
+  parallel_ranges(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t first = piece * kPiece;
+      sums[static_cast<size_t>(piece)] = loops().sum_of_squares(from + first, std::min(kPiece, count - first));
+    }
+  });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
 
 double sum_reference(const at::Tensor& x) { return x.to(at::kDouble).square().sum().item<double>(); }
 
