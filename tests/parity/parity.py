@@ -35,7 +35,8 @@ assert [row["step"] for row in metrics] == list(range(1, 21)), "each step once, 
 targets = [sum(target >= 0 for row in batch["targets"] for target in row) for batch in batches]
 assert len(set(targets)) > 1, "some batch must hold fewer targets than others, or the weighting is not tested"
 clipped = 0
-for row, count, (loss, norm) in zip(metrics, targets, training_loop.train(parameters, batches, FAMILY == "llama")):
+expected = list(training_loop.train(parameters, batches, FAMILY == "llama"))
+for row, count, (loss, norm) in zip(metrics, targets, expected, strict=True):
     print(f"step {row['step']}: loss {row['loss']:.7f}, PyTorch {loss:.7f}; norm {row['grad_norm']:.5f}, {norm:.5f}")
     assert row["tokens"] == count
     assert abs(row["loss"] - loss) < LOSS
@@ -43,6 +44,8 @@ for row, count, (loss, norm) in zip(metrics, targets, training_loop.train(parame
     clipped += norm > 0.5
 assert clipped > 0, "clipping must have been at work"
 assert parameters.keys() == trained.keys()
-worst = max((((trained[path].double() - value).norm() / value.norm()).item(), path) for path, value in parameters.items())
+# A key's bias adds the same to all scores of a query: its gradient is rounding alone, and Adam makes steps of it.
+worst = max((((trained[path].double() - value).norm() / value.norm()).item(), path)
+            for path, value in parameters.items() if not path.endswith("key.bias"))
 print(f"largest relative difference of a parameter: {worst[0]:.2e} ({worst[1]})")
 assert worst[0] < RELATIVE

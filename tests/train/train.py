@@ -1,0 +1,211 @@
+"""weft train from the command line: what must hold when a run is stopped, killed, resumed, starved or misused.
+usage: train.py WEFT_ENGINE TEST
+"""
+import glob
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ENGINE = sys.argv[1]
+RUN_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "small.toml")
+
+
+def command(out, *options):
+    return [ENGINE, "train", RUN_FILE, "--out", out, "--json", *options]
+
+
+def train(out, *options, code=0, **how):
+    done = subprocess.run(command(out, *options), capture_output=True, text=True, **how)
+    assert done.returncode == code, f"exit code {done.returncode}, expected {code}:\n{done.stderr}"
+    return json.loads(done.stdout) if code == 0 else done.stderr
+
+
+def start(out, *options):
+    return subprocess.Popen(command(out, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def rows(out, name="metrics.jsonl"):
+    with open(os.path.join(out, name)) as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def wait_for_steps(out, count):
+    while not os.path.exists(os.path.join(out, "metrics.jsonl")) or len(rows(out)) < count:
+        time.sleep(0.02)
+
+
+def losses(out):
+    return [(row["step"], row["loss"], row["grad_norm"], row.get("validation_loss")) for row in rows(out)]
+
+
+def checkpoints(out):
+    return sorted(os.listdir(os.path.join(out, "checkpoints")), key=lambda name: int(name.split("-")[1]))
+
+
+def test_resume(folder):
+    whole, parts = folder + "/whole", folder + "/parts"
+    expected = train(whole)
+    train(parts, "--steps", "10")
+    resumed = train(parts, "--resume")
+    assert resumed["parameter_hash"] == expected["parameter_hash"]
+    assert resumed["validation_loss"] == expected["validation_loss"] and resumed["tokens"] == expected["tokens"]
+    assert losses(parts) == losses(whole) and [row["step"] for row in rows(whole)] == list(range(1, 21))
+    assert train(parts, "--resume")["parameter_hash"] == expected["parameter_hash"], "a finished run stays as it is"
+    longer = train(parts, "--resume", "--steps", "25")
+    assert longer["steps"] == 25 and longer["parameter_hash"] == train(folder + "/25", "--steps", "25")["parameter_hash"]
+
+
+def test_kill(folder):
+    expected = train(folder + "/whole", "--steps", "60")
+    out = folder + "/killed"
+    for steps in (7, 23, 41):
+        process = start(out, "--steps", "60", *(["--resume"] if os.path.exists(out) else []))
+        wait_for_steps(out, steps)
+        process.kill()
+        process.wait()
+    assert train(out, "--steps", "60", "--resume")["parameter_hash"] == expected["parameter_hash"]
+    assert losses(out) == losses(folder + "/whole")
+
+
+def test_signals(folder):
+    for number, name in ((signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")):
+        out = f"{folder}/{name}"
+        process = start(out, "--steps", "100000", "--set", "checkpoint.every=0")
+        wait_for_steps(out, 3)
+        process.send_signal(number)
+        _, errors = process.communicate()
+        assert process.returncode == 3, errors
+        last = rows(out)[-1]["step"]
+        assert name in errors and f"step {last}" in errors and checkpoints(out) == [f"step-{last}"]
+        assert rows(out, "events.jsonl")[-1]["event"] == "stopped"
+        assert train(out, "--resume", "--steps", str(last + 2))["steps"] == last + 2
+        assert [row["step"] for row in rows(out)] == list(range(1, last + 3))
+    out = folder + "/twice"
+    process = start(out, "--steps", "100000", "--set", "train.global_batch=20000")
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == -signal.SIGTERM, "the second signal ends it at once"
+
+
+def test_folder(folder):
+    out = folder + "/run"
+    process = start(out, "--steps", "100000")
+    wait_for_steps(out, 1)
+    assert f"in use by process {process.pid}" in train(out, "--resume", code=2)
+    process.kill()
+    process.wait()
+    before = losses(out)
+    assert "--resume" in train(out, code=2)
+    assert losses(out)[:len(before)] == before
+    message = train(out, "--resume", "--steps", "100000", "--set", "optimizer.learning_rate=1", "--set",
+                    "model.layers=3", code=2)
+    assert "optimizer.learning_rate" in message and "model.layers" in message and "train.steps" not in message
+    assert "no config.toml" in train(folder + "/nowhere", "--resume", code=2)
+    assert not os.path.exists(folder + "/nowhere")
+    assert "positions" in train(folder + "/bad", "--set", "data.context=17", code=2)
+    assert "no parameter" in train(folder + "/bad", "--set", 'train.frozen=["layer.*"]', code=2)
+    assert not os.path.exists(folder + "/bad"), "a start that fails leaves nothing"
+
+
+def test_changed_data(folder):
+    text, out = folder + "/text.txt", folder + "/run"
+    sources = ("--set", f"data.sources={json.dumps([text])}")
+    with open(text, "w") as file:
+        file.write("some text that repeats itself, " * 200)
+    train(out, *sources, "--steps", "10")
+    with open(text, "a") as file:
+        file.write("text")
+    assert "not what the run was trained on" in train(out, *sources, "--resume", code=2)
+
+
+def test_not_a_number(folder):
+    out = folder + "/run"
+    message = train(out, "--set", "optimizer.learning_rate=1e30", "--set", "checkpoint.every=1", code=1)
+    done = rows(out)[-1]["step"] if rows(out) else 0
+    assert f"step {done + 1}" in message and "not a finite number" in message, message
+    assert checkpoints(out)[-1] == f"step-{done}", "the step's parameters were not saved"
+    assert rows(out, "events.jsonl")[-1]["event"] == "failed"
+
+
+def test_full_disk(folder):
+    out = folder + "/run"
+    expected = train(folder + "/whole")
+    train(out, "--steps", "5")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+
+    message = train(out, "--resume", code=1, preexec_fn=limit)
+    assert "step 10 could not be saved" in message and "step-5" in message, message
+    assert checkpoints(out) == ["step-5"], "nothing half-written stays"
+    assert train(out, "--resume")["parameter_hash"] == expected["parameter_hash"]
+
+
+def test_kept_checkpoints(folder):
+    out = folder + "/run"
+    train(out, "--steps", "40")
+    best = min((row["validation_loss"], row["step"]) for row in rows(out) if "validation_loss" in row)[1]
+    assert set(checkpoints(out)) == {"step-35", "step-40", f"step-{best}"}
+
+
+def test_micro_batches(folder):
+    results = {}
+    for count in (1, 2, 7, 9):
+        out = f"{folder}/{count}"
+        train(out, "--set", f"schedule.micro_batches={count}")
+        results[count] = rows(out)
+    for count, found in results.items():
+        for row, one in zip(found, results[1], strict=True):
+            assert abs(row["loss"] - one["loss"]) < 2e-6, (count, row, one)
+            assert row["tokens"] == one["tokens"]
+
+
+def test_bf16_and_frozen(folder):
+    from safetensors.torch import load_file
+    out = folder + "/run"
+    train(out, "--set", 'train.precision="bf16"', "--set", 'train.frozen=["embedding.*"]', "--set",
+          "checkpoint.initial=true", "--set", "checkpoint.keep=99", "--steps", "100")
+    first, last = (load_file(f"{out}/checkpoints/step-{step}/parameters.safetensors") for step in (0, 100))
+    for path, value in last.items():
+        assert str(value.dtype) == "torch.float32"
+        assert value.equal(first[path]) == path.startswith("embedding."), path
+    plain = folder + "/plain"
+    train(plain, "--set", 'train.frozen=["embedding.*"]', "--steps", "100")
+    for row, expected in zip(rows(out), rows(plain), strict=True):
+        assert abs(row["loss"] - expected["loss"]) < 0.03, (row, expected)
+    assert rows(out)[-1]["loss"] < rows(out)[0]["loss"] - 0.1
+
+
+def test_memory(folder):
+    message = train(folder + "/run", "--set", "train.global_batch=1000000000", "--set", "schedule.micro_batches=1", code=2)
+    assert "GiB" in message and "train.micro_batch = " in message, message
+    message = train(folder + "/run", "--set", "model.width=524288", "--set", "model.layers=1000", code=2)
+    assert "too large for this machine" in message, message
+
+
+def test_tensorboard(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    out = folder + "/run"
+    train(out, "--steps", "10")
+    train(out, "--resume")
+    curves = EventAccumulator(out)
+    curves.Reload()
+    assert len(glob.glob(out + "/events.out.tfevents.*")) == 2
+    for tag, key in (("train/loss", "loss"), ("train/learning_rate", "learning_rate"), ("train/grad_norm", "grad_norm"),
+                     ("validation/loss", "validation_loss")):
+        expected = [(row["step"], row[key]) for row in rows(out) if key in row]
+        found = [(event.step, event.value) for event in curves.Scalars(tag)]
+        assert [step for step, _ in found] == [step for step, _ in expected], tag
+        assert all(abs(a - b) <= 1e-6 * abs(b) for (_, a), (_, b) in zip(found, expected)), tag
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    globals()["test_" + sys.argv[2]](temporary)
