@@ -58,7 +58,7 @@ TEST_F(BuildTest, AStoreGivesTheSamplesOfItsText) {
   const std::string lines = put("c.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two <|endoftext|> three\"}\n");
   const std::vector<std::string> inputs = {(folder_ / "*.txt").string(), lines};
   const BuiltStore store = build_store(options(inputs, "bytes"));
-  EXPECT_EQ(store.documents, 4U);
+  EXPECT_EQ(store.documents, 5U);
   EXPECT_EQ(written(), (std::set<std::string>{"corpus.bin", "corpus.idx", "corpus.tokenizer"}));
 
   for (const char* documents : {"join", "mask"}) {

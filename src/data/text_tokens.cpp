@@ -1,9 +1,10 @@
 #include "data/text_tokens.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <memory>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kUnitBytes = size_t{1} << 20;
 
-// A whole text file, or some lines of a file of JSON lines.
+// A text file or a part of it that ends with an end-of-text token, or some lines of a file of JSON lines.
 struct Unit {
   std::shared_ptr<const MappedFile> file;
   FileKind kind;
@@ -33,7 +34,8 @@ struct Unit {
 // Cuts files into units, one file open at a time (units keep theirs alive).
 class Cutter {
  public:
-  explicit Cutter(const std::vector<fs::path>& files) : files_(files) {}
+  // `separator` is where a text file may be cut: behind each occurrence. Empty: nowhere.
+  Cutter(const std::vector<fs::path>& files, std::string separator) : files_(files), separator_(std::move(separator)) {}
 
   std::optional<Unit> next() {
     while (rest_.empty()) {
@@ -46,16 +48,16 @@ class Cutter {
       lines_ = 0;
       rest_ = without_mark(unit_.file->text());
     }
+    const std::string_view border = unit_.kind == FileKind::kJsonLines ? std::string_view("\n") : separator_;
     size_t size = rest_.size();
-    if (unit_.kind == FileKind::kJsonLines && size > kUnitBytes) {
-      const size_t end = rest_.find('\n', kUnitBytes);
-      if (end != std::string_view::npos) size = end + 1;
+    if (!border.empty() && size > kUnitBytes) {
+      const size_t end = rest_.find(border, kUnitBytes);
+      if (end != std::string_view::npos) size = end + border.size();
     }
     unit_.text = rest_.substr(0, size);
     rest_.remove_prefix(size);
     unit_.first_line += lines_;
-    if (unit_.kind == FileKind::kJsonLines)
-      lines_ = static_cast<size_t>(std::count(unit_.text.begin(), unit_.text.end(), '\n'));
+    lines_ = static_cast<size_t>(std::count(unit_.text.begin(), unit_.text.end(), '\n'));
     return unit_;
   }
 
@@ -69,6 +71,7 @@ class Cutter {
   }
 
   const std::vector<fs::path>& files_;
+  std::string separator_;
   size_t next_file_ = 0, lines_ = 0;
   std::string_view rest_;
   Unit unit_{};
@@ -80,7 +83,7 @@ void check_utf8(const Unit& unit) {
   throw InputError(fmt::format(
       "{}: line {}: not UTF-8 (byte 0x{:02X}); convert the text, for instance with iconv, or use the tokenizer "
       "\"bytes\"",
-      unit.file->path().string(), text_position(unit.text, *place).line,
+      unit.file->path().string(), unit.first_line - 1 + text_position(unit.text, *place).line,
       static_cast<unsigned char>(unit.text[*place])));
 }
 
@@ -111,19 +114,51 @@ struct Tokens {
   size_t bytes = 0;             // of the unit
 };
 
-void encode_document(std::string_view text, const std::string& where, const Tokenizer& tokenizer, bool bos,
-                     Tokens& tokens) {
-  if (text.empty()) return;
-  const size_t before = tokens.ids.size();
-  if (bos) tokens.ids.push_back(*tokenizer.bos_id());
-  try {
-    tokenizer.encode(text, SpecialTokens::Match, tokens.ids);
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", where, error.what()));
+// The end-of-text token as text, if tokenizing may stop behind it and start anew without changing an id (a tokenizer
+// may join the space that follows to the token, or begin each text with a mark); else empty.
+std::string end_of_text_separator(const Tokenizer& tokenizer) {
+  const auto end = tokenizer.eos_id();
+  if (!end) return "";
+  const std::string separator = tokenizer.decode(std::vector<TokenId>{*end});
+  if (separator.empty()) return "";
+  for (const char* next : {"a b", " a", "\n\na", "  \n"}) {
+    std::vector<TokenId> apart = tokenizer.encode("a " + separator);
+    if (apart.empty() || apart.back() != *end) return "";
+    const std::vector<TokenId> behind = tokenizer.encode(next);
+    apart.insert(apart.end(), behind.begin(), behind.end());
+    if (tokenizer.encode("a " + separator + next) != apart) return "";
   }
-  if (const auto end = tokenizer.eos_id()) tokens.ids.push_back(*end);
-  tokens.lengths.push_back(tokens.ids.size() - before);
+  return separator;
 }
+
+struct DocumentEncoder {
+  const Tokenizer& tokenizer;
+  bool bos = false;
+  std::string separator;  // of documents within a text
+
+  void encode(std::string_view text, const std::string& where, Tokens& tokens) const {
+    while (!text.empty()) {
+      const size_t end = separator.empty() ? std::string_view::npos : text.find(separator);
+      const std::string_view document = text.substr(0, end == std::string_view::npos ? end : end + separator.size());
+      text.remove_prefix(document.size());
+      encode_one(document, where, tokens);
+    }
+  }
+
+ private:
+  void encode_one(std::string_view document, const std::string& where, Tokens& tokens) const {
+    const size_t before = tokens.ids.size();
+    if (bos) tokens.ids.push_back(*tokenizer.bos_id());
+    try {
+      tokenizer.encode(document, SpecialTokens::Match, tokens.ids);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", where, error.what()));
+    }
+    const auto end = tokenizer.eos_id();
+    if (end && (tokens.ids.size() == before || tokens.ids.back() != *end)) tokens.ids.push_back(*end);
+    tokens.lengths.push_back(tokens.ids.size() - before);
+  }
+};
 
 double total_bytes(const std::vector<fs::path>& files) {
   double bytes = 0;
@@ -139,7 +174,7 @@ double total_bytes(const std::vector<fs::path>& files) {
 
 void visit_documents(const std::vector<fs::path>& files, bool utf8,
                      const std::function<void(std::string_view)>& visit) {
-  Cutter cutter(files);
+  Cutter cutter(files, "");
   while (const auto unit = cutter.next()) {
     visit_unit(*unit, utf8, [&](std::string_view text, const std::string&) { visit(text); });
   }
@@ -154,7 +189,8 @@ void tokenize_documents(const std::vector<fs::path>& files, const Tokenizer& tok
   std::optional<Progress> progress;
   if (options.progress) progress.emplace("tokenizing", "bytes", total_bytes(files));
 
-  Cutter cutter(files);
+  const DocumentEncoder encoder{tokenizer, options.bos, end_of_text_separator(tokenizer)};
+  Cutter cutter(files, encoder.separator);
   double done = 0;
   uint64_t count = 0;
   work_in_order<Unit, Tokens>(
@@ -162,9 +198,8 @@ void tokenize_documents(const std::vector<fs::path>& files, const Tokenizer& tok
       [&](const Unit& unit) {
         Tokens tokens;
         tokens.bytes = unit.text.size();
-        visit_unit(unit, options.utf8, [&](std::string_view text, const std::string& where) {
-          encode_document(text, where, tokenizer, options.bos, tokens);
-        });
+        visit_unit(unit, options.utf8,
+                   [&](std::string_view text, const std::string& where) { encoder.encode(text, where, tokens); });
         return tokens;
       },
       [&](Tokens tokens) {

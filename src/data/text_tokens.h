@@ -26,9 +26,9 @@ void visit_documents(const std::vector<std::filesystem::path>& files, bool utf8,
                      const std::function<void(std::string_view document)>& visit);
 
 // Calls `consume` in this thread for the ids of each document, in order, whatever the number of threads. A document
-// ends with the tokenizer's end-of-text token, if it has one; special tokens written in the text count as such. Empty
-// documents are left out. Errors as above, and the tokenizer's with the file in front; the first in the order of the
-// files is thrown.
+// ends with the tokenizer's end-of-text token, if it has one; where that token is written in a text, a document ends
+// there as well, and a large file is shared by the threads at such places. Empty documents are left out. Errors as
+// above, and the tokenizer's with the file in front; the first in the order of the files is thrown.
 void tokenize_documents(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
                         const TextOptions& options,
                         const std::function<void(std::span<const TokenId> document)>& consume);

@@ -1,8 +1,9 @@
 #include "data/text_tokens.h"
 
 #include <fstream>
-#include <gtest/gtest.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "data/ordered_workers.h"
@@ -61,6 +62,28 @@ TEST_F(TextTest, JsonLinesAreADocumentEach) {
   EXPECT_EQ(documents({put("a.jsonl",
                            "{\"text\": \"one\\ntwo\"}\r\n\n  \n{\"id\": 3, \"text\": \"\"}\n{\"text\": \"\\u00e4\"}")}),
             (Strings{"one\ntwo$", "\xC3\xA4$"}));
+}
+
+TEST_F(TextTest, AnEndOfTextTokenInATextEndsADocument) {
+  EXPECT_EQ(documents({put("a.txt", "one<|endoftext|>\ntwo <|endoftext|><|endoftext|>three")}),
+            (Strings{"one$", "\ntwo $", "$", "three$"}));
+  EXPECT_EQ(documents({put("b.txt", "one<|endoftext|>")}), Strings{"one$"});
+  EXPECT_EQ(documents({put("c.jsonl", "{\"text\": \"one<|endoftext|>two\"}")}), (Strings{"one$", "two$"}));
+}
+
+// Parts of one file, and lines counted across them.
+TEST_F(TextTest, ALargeTextIsSharedByThreads) {
+  std::string text;
+  Strings expected;
+  for (int i = 0; i < 70000; ++i) {
+    text += "\nstory number " + std::to_string(i);
+    expected.push_back("\nstory number " + std::to_string(i) + "$");
+    text += "<|endoftext|>";
+  }
+  ASSERT_GT(text.size(), size_t{2} << 20);
+  EXPECT_EQ(documents({put("a.txt", text)}, 1), expected);
+  EXPECT_EQ(documents({put("a.txt", text)}, 3), expected);
+  EXPECT_NE(complaint({put("b.txt", text + "\xFF")}).find("b.txt: line 70001: not UTF-8"), std::string::npos);
 }
 
 TEST_F(TextTest, SaysWhereTextIsNoText) {
