@@ -1,0 +1,18 @@
+// The bodies of the commands that need no tensor library. Each prints its answer on standard output, as JSON where the
+// invocation asks for it, and throws as base/error.h says.
+#pragma once
+
+#include "app/commands.h"
+#include "base/error.h"
+
+namespace weft::app {
+
+ExitCode run_explain(const Invocation& invocation);
+ExitCode run_tokenize(const Invocation& invocation);
+ExitCode run_data_build(const Invocation& invocation);
+ExitCode run_data_samples(const Invocation& invocation);
+ExitCode run_checkpoint_list(const Invocation& invocation);
+// kInput if a checkpoint is damaged.
+ExitCode run_checkpoint_verify(const Invocation& invocation);
+
+}  // namespace weft::app

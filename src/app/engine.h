@@ -1,0 +1,18 @@
+// The way from weft to weft-engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/commands.h"
+
+namespace weft::app {
+
+// What can be said without a tensor: the run file is right, the folders are there. Throws InputError.
+void check_before_engine(const Invocation& invocation);
+
+// Replaces this process by the weft-engine beside this program, with the same words; the process id stays. Returns only
+// by throwing Error, if there is none.
+[[noreturn]] void execute_engine(const std::vector<std::string>& words);
+
+}  // namespace weft::app

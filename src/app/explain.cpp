@@ -1,0 +1,206 @@
+#include "app/explain.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/json.h"
+#include "config/tree.h"
+#include "data/dataset.h"
+#include "model/describe.h"
+#include "recipe/phase.h"
+
+namespace weft::app {
+namespace {
+
+struct Row {
+  std::string path, value, origin, text;
+  std::string unit;
+  config::Hint hint;
+  config::Value typed;  // monostate for the kind of a slot
+};
+
+// A field that holds a value, or the kind of a slot: what a run file can set.
+std::vector<Row> rows(const run::LoadedRun& run) {
+  std::vector<Row> all;
+  const auto origin_of = [&](const std::string& path) {
+    const auto found = run.origins.find(path);
+    return found == run.origins.end() ? std::string("default") : found->second;
+  };
+  config::visit(run.node, [&](const std::string& path, const config::Field& field) {
+    if (field.is_value()) {
+      const config::Value value = field.get();
+      all.push_back({path, config::value_text(value), origin_of(path), field.text, field.unit, field.hint, value});
+    } else if (field.slot() != nullptr) {
+      const config::Node* node = field.slot()->node();
+      const std::string kind = node == nullptr ? "none" : std::string(node->kind());
+      all.push_back({path + ".kind", "\"" + kind + "\"", origin_of(path + ".kind"), field.text, "", field.hint, kind});
+    } else if (field.slots() != nullptr) {
+      for (size_t i = 0; i < field.slots()->size(); ++i) {
+        const std::string kind(field.slots()->at(i).node()->kind());
+        const std::string place = fmt::format("{}.{}.kind", path, i);
+        all.push_back({place, "\"" + kind + "\"", origin_of(place), field.text, "", field.hint, kind});
+      }
+    }
+  });
+  return all;
+}
+
+std::string with_thousands(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t place = digits.size(); place > 3;) {
+    place -= 3;
+    digits.insert(place, ",");
+  }
+  return digits;
+}
+
+OrderedJson to_json(const config::Value& value) {
+  return std::visit(
+      [](const auto& known) -> OrderedJson {
+        if constexpr (std::is_same_v<std::decay_t<decltype(known)>, std::monostate>) {
+          return nullptr;
+        } else {
+          return known;
+        }
+      },
+      value);
+}
+
+}  // namespace
+
+void describe(Explanation& explanation) {
+  run::RunNode& run = explanation.run.node;
+  if (!run.model.vocabulary.set()) {
+    try {
+      const std::shared_ptr<const data::Tokenizer> tokenizer = data::make_tokenizer(run.data);
+      if (tokenizer == nullptr) throw InputError("neither model.vocabulary nor data.tokenizer is set");
+      run::set_vocabulary(run, static_cast<int64_t>(tokenizer->vocabulary_size()));
+      explanation.run.origins["model.vocabulary"] = "data.tokenizer";
+    } catch (const InputError& error) {
+      explanation.unknown = error.what();
+      return;
+    }
+  }
+  explanation.description = model::describe(run.model);
+}
+
+std::string_view optimizer_group(const run::RunNode& run, const model::ParameterDescription& parameter) {
+  if (run::frozen(run.train, parameter.path)) return "frozen";
+  return parameter.weight_decay ? "decay" : "no_decay";
+}
+
+std::string initializer_text(const model::Initializer& initializer) {
+  switch (initializer.kind) {
+    case model::Initializer::Kind::kZeros:
+      return "zeros";
+    case model::Initializer::Kind::kOnes:
+      return "ones";
+    case model::Initializer::Kind::kNormal:
+      return fmt::format("normal {}", initializer.standard_deviation);
+  }
+  return "";
+}
+
+int64_t stable_tokens(const run::RunNode& run) {
+  return recipe::stable_steps(run.phases, run.train.steps) * run.train.global_batch * run.data.context;
+}
+
+std::string fields_text(const run::LoadedRun& run, bool colour) {
+  const std::vector<Row> all = rows(run);
+  const auto section_of = [](const Row& row) { return row.path.substr(0, row.path.find('.')); };
+  std::string text;
+  for (size_t begin = 0; begin < all.size();) {
+    const std::string section = section_of(all[begin]);
+    size_t end = begin, path_width = 0, value_width = 0, origin_width = 0;
+    const auto shown = [](const Row& row) { return row.unit.empty() ? row.value : row.value + " " + row.unit; };
+    for (; end < all.size() && section_of(all[end]) == section; ++end) {
+      path_width = std::max(path_width, all[end].path.size() - section.size() - 1);
+      value_width = std::max(value_width, std::min<size_t>(shown(all[end]).size(), 32));
+      origin_width = std::max(origin_width, all[end].origin.size());
+    }
+    text += fmt::format("{}{}[{}]{}\n", text.empty() ? "" : "\n", colour ? "\033[1m" : "", section,
+                        colour ? "\033[0m" : "");
+    for (; begin < end; ++begin) {
+      const Row& row = all[begin];
+      text += fmt::format("  {:<{}}  {:<{}}  {}{:<{}}  {}{}\n", row.path.substr(section.size() + 1), path_width,
+                          shown(row), value_width, colour ? "\033[2m" : "", row.origin, origin_width, row.text,
+                          colour ? "\033[0m" : "");
+    }
+  }
+  return text;
+}
+
+std::string parameters_text(const run::RunNode& run, const model::ModelDescription& description) {
+  size_t path_width = 0, shape_width = 0, init_width = 0, class_width = 0;
+  const auto shape_text = [](const model::ParameterDescription& parameter) {
+    return fmt::format("{}", fmt::join(parameter.shape, " x "));
+  };
+  for (const model::ParameterDescription& parameter : description.parameters) {
+    path_width = std::max(path_width, parameter.path.size());
+    shape_width = std::max(shape_width, shape_text(parameter).size());
+    init_width = std::max(init_width, initializer_text(parameter.initializer).size());
+    class_width = std::max(class_width, model::parameter_class_name(parameter.parameter_class).size());
+  }
+  std::string text;
+  for (const model::ParameterDescription& parameter : description.parameters) {
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<{}}  {}\n", parameter.path, path_width, shape_text(parameter),
+                        shape_width, model::parameter_class_name(parameter.parameter_class), class_width,
+                        initializer_text(parameter.initializer), init_width, optimizer_group(run, parameter));
+  }
+  return text;
+}
+
+std::string totals_text(const Explanation& explanation) {
+  const run::RunNode& run = explanation.run.node;
+  std::string text;
+  if (explanation.description) {
+    const model::ModelDescription& description = *explanation.description;
+    text += fmt::format("{} parameters, {} without embeddings\n", with_thousands(description.parameter_count()),
+                        with_thousands(description.parameter_count_without_embedding()));
+    text += fmt::format("{:.4g} million FLOPs a token, forward and backward, at a context of {}\n",
+                        description.flops_per_token(run.data.context) / 1e6, run.data.context.get());
+  } else {
+    text += fmt::format("the model's size is not known: {}\n", explanation.unknown);
+  }
+  const int64_t tokens = run.train.steps * run.train.global_batch * run.data.context;
+  return text + fmt::format("{} tokens in {} steps of {}; {} before the decay\n", with_thousands(tokens),
+                            with_thousands(run.train.steps), with_thousands(run.train.global_batch * run.data.context),
+                            with_thousands(stable_tokens(run)));
+}
+
+OrderedJson explanation_json(const Explanation& explanation, Table table) {
+  const run::RunNode& run = explanation.run.node;
+  OrderedJson answer = {{"parameters", nullptr},
+                        {"parameters_without_embedding", nullptr},
+                        {"flops_per_token", nullptr},
+                        {"stable_tokens", stable_tokens(run)}};
+  OrderedJson fields = OrderedJson::array();
+  for (const Row& row : rows(explanation.run)) {
+    fields.push_back({{"path", row.path},
+                      {"value", to_json(row.typed)},
+                      {"unit", row.unit},
+                      {"hint", config::name(row.hint)},
+                      {"origin", row.origin},
+                      {"text", row.text}});
+  }
+  answer["fields"] = std::move(fields);
+  if (!explanation.description) return answer;
+  const model::ModelDescription& description = *explanation.description;
+  answer["parameters"] = description.parameter_count();
+  answer["parameters_without_embedding"] = description.parameter_count_without_embedding();
+  answer["flops_per_token"] = description.flops_per_token(run.data.context);
+  if (table == Table::kWithout) return answer;
+  OrderedJson parameters = OrderedJson::array();
+  for (const model::ParameterDescription& parameter : description.parameters) {
+    parameters.push_back({{"path", parameter.path},
+                          {"shape", parameter.shape},
+                          {"class", model::parameter_class_name(parameter.parameter_class)},
+                          {"init", initializer_text(parameter.initializer)},
+                          {"group", optimizer_group(run, parameter)}});
+  }
+  answer["table"] = std::move(parameters);
+  return answer;
+}
+
+}  // namespace weft::app
