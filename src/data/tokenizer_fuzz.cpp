@@ -1,5 +1,5 @@
-// Any bytes as a tokenizer.json or as GPT-2's merges, and what follows them as text: either InputError, or a tokenizer
-// whose ids all have a row, that decodes them the same in one go and streamed, and that can write byte-level text back.
+// Any bytes as a tokenizer.json, and what follows a zero byte as text: either InputError, or a tokenizer whose ids all
+// have a row and that decodes them the same in one go and streamed, never ending inside a character.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
