@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <fmt/format.h>
 #include <functional>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

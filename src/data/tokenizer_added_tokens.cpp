@@ -1,6 +1,7 @@
 #include "data/tokenizer_added_tokens.h"
 
 #include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"

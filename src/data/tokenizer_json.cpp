@@ -1,9 +1,10 @@
 #include "data/tokenizer_json.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <limits>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/json.h"

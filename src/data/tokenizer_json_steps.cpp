@@ -1,6 +1,7 @@
 // Normalizers, pre-tokenizers and decoders of tokenizer.json.
-#include <fmt/format.h>
 #include <iterator>
+
+#include <fmt/format.h>
 
 #include "base/json.h"
 #include "data/tokenizer_json.h"

@@ -1,8 +1,9 @@
 #include "data/tokenizer_own.h"
 
 #include <array>
-#include <fmt/format.h>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file.h"

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <fmt/format.h>
 #include <limits>
 #include <xxhash.h>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 

@@ -75,8 +75,8 @@ inline bool has_category(const std::uint8_t* table, char32_t code_point, Categor
 }
 bool has_category(char32_t code_point, CategoryMask mask);
 
-// The code points that `\w` means. In Oniguruma (Split, Replace) it differs inside of a class, [\w], and outside, where it
-// holds U+00BD and its like; in Rust's regex (Whitespace, single_word) it is a third set.
+// The code points that `\w` means. In Oniguruma (Split, Replace) it differs inside of a class, [\w], and outside, where
+// it holds U+00BD and its like; in Rust's regex (Whitespace, single_word) it is a third set.
 bool is_word_in_oniguruma(char32_t code_point);
 bool is_word_in_oniguruma_class(char32_t code_point);
 bool is_word_in_rust(char32_t code_point);
