@@ -29,7 +29,8 @@ TEST(Sampling, DistributionsAreThoseOfHuggingFace) {
     std::sort(sorted_expected.begin(), sorted_expected.end());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(sorted_found[i], sorted_expected[i], 1e-6) << row.dump();
     for (size_t i = 0; i < expected.size(); ++i) {
-      if (i != 4 && i != 9 && i != 12) EXPECT_NEAR(found[i], expected[i], 1e-6) << i << " of " << row.dump();
+      const bool tied = i == 4 || i == 9 || i == 12;
+      EXPECT_NEAR(found[i], expected[i], tied ? 1 : 1e-6) << i << " of " << row.dump();
     }
   }
 }

@@ -203,6 +203,48 @@ def check_shards_of_transformers(name, work):
     assert set(mine) == set(theirs) and all(torch.equal(mine[n], theirs[n]) for n in mine)
 
 
+TOKENIZERS = pathlib.Path("tests/data/tokenizers/zoo")
+TEXT = "The Bürger's naïve 3 cats, 你好!\n\n  And so they said: once upon a time there was a king who had 12 daughters.\r\n" * 3
+
+
+def check_text(tokenizer_name, work):
+    """Text in, text out: the tokenizer goes along with what is written, and prompt and evaluation give transformers' numbers."""
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(TOKENIZERS / tokenizer_name / "tokenizer.json"))
+    torch.manual_seed(8)
+    model = AutoModelForCausalLM.from_config(transformers.LlamaConfig(**dict(llama, vocab_size=len(tokenizer) + 3))).eval()
+    model.generation_config = transformers.GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    model.save_pretrained(work / "model")
+    tokenizer.save_pretrained(work / "model")
+    weft("convert", work / "model", work / "checkpoint", "--to", "weft")
+    weft("convert", work / "checkpoint", work / "exported")
+    exported = transformers.AutoTokenizer.from_pretrained(work / "exported")
+    ids = tokenizer(TEXT, add_special_tokens=False)["input_ids"]
+    assert exported(TEXT, add_special_tokens=False)["input_ids"] == ids
+
+    (work / "text.txt").write_bytes(TEXT.encode())
+    context = 24
+    total = count = 0
+    with torch.no_grad():
+        for start in range(0, len(ids), context):
+            window = torch.tensor([ids[start:start + context]])
+            if window.shape[1] < 2:
+                continue
+            logits = model.double()(input_ids=window, use_cache=False).logits[0, :-1]
+            total += float(torch.nn.functional.cross_entropy(logits, window[0, 1:], reduction="sum"))
+            count += window.shape[1] - 1
+    prompt = "And so they said"
+    prompt_ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    expected, _ = greedy(model.float(), torch.tensor([prompt_ids]))
+    for directory in (work / "model", work / "checkpoint", work / "exported"):
+        answer = weft("eval", directory, "--data", work / "text.txt", "--context", context)
+        assert answer["tokens"] == count and abs(answer["loss"] - total / count) < 5e-6, (answer, count, total / count)
+        answer = weft("generate", directory, "--prompt", prompt, "--max-tokens", NEW, "--temperature", 0, "--ignore-eos")
+        assert answer["token_ids"] == expected, (answer, expected)
+        streamed = subprocess.run([engine, "generate", directory, "--prompt", prompt, "--max-tokens", str(NEW), "--temperature", "0",
+                                   "--ignore-eos"], capture_output=True, check=True).stdout.decode()
+        assert streamed == prompt + answer["text"] + "\n", (streamed, answer)
+
+
 def check_refusals(work):
     model = random_model("llama2", 4)
     model.save_pretrained(work / "good")
@@ -249,11 +291,14 @@ def main():
     for name in ("gpt2", "llama2", "qwen2"):
         with tempfile.TemporaryDirectory() as folder:
             check_shards_of_transformers(name, pathlib.Path(folder))
+    for name in ("bytelevel_bpe_1024", "llama2_bpe_1024"):
+        with tempfile.TemporaryDirectory() as folder:
+            check_text(name, pathlib.Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         (work / "tokens.json").write_text(json.dumps({"ids": [[3, 4, 5]]}))
         check_refusals(work)
-    print("shards and refusals as they should be")
+    print("shards, texts and refusals as they should be")
 
 
 if __name__ == "__main__":
