@@ -25,7 +25,7 @@ done
 
 test_of() { sed -n '1s/^Test: \([a-z_]*\) \(.*\)$/\1/p' "$1"; }
 filter_of() { sed -n '1s/^Test: \([a-z_]*\) \(.*\)$/\2/p' "$1"; }
-run_test() { (cd "$copy" && "$(find "$build" -type f -name "$(test_of "$1")" -perm -u+x -print -quit)" --gtest_fail_if_no_test_selected=1 \
+run_test() { (cd "$copy" && "$(find "$build" -type f -name "$(test_of "$1")" -perm -u+x -print -quit)" \
   --gtest_filter="$(filter_of "$1")"); }
 compile() { ninja -C "$build" "$@" >"$build/build.log" 2>&1 || { tail -n 40 "$build/build.log"; return 1; }; }
 
