@@ -145,10 +145,10 @@ BANNED = [
     ("an operator that draws from LibTorch's generator",
      r"\b(at|torch)::(rand|randn|randint|randperm|normal|bernoulli|multinomial|dropout)(_like|_out)?\s*\("
      r"|(\.|->)(normal_|uniform_|bernoulli_|random_|exponential_|cauchy_|geometric_|log_normal_)\s*\(", r"^$"),
-    ("process-wide state, which only the engine's start sets",
+    ("process-wide state, which only the engine's start sets (weft sets the environment that it hands to the engine)",
      r"\bat::(set_num_threads|set_num_interop_threads|globalContext)\b|\bset_default_dtype\b|\bomp_set_\w+\s*\(|\bmkl_serv_cbwr_set\b"
-     r"|\b(setenv|putenv|unsetenv)\s*\(", r"^src/kernel/process\.cpp$|^src/engine/|_test\.cpp$"),
-    ("thread-local state", r"\bthread_local\b", r"^$"),
+     r"|\b(setenv|putenv|unsetenv)\s*\(", r"^src/kernel/process\.cpp$|^src/engine/|^src/app/engine\.cpp$|_test\.cpp$"),
+    ("thread-local state", r"\bthread_local\b", r"_test\.cpp$"),
 ]
 
 
