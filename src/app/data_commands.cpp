@@ -1,4 +1,4 @@
-#include <cstdio>
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -57,7 +57,10 @@ ExitCode run_data_samples(const Invocation& invocation) {
     fmt::print("sample {}, number {} of epoch {} of {}, {} targets\n", number, place.index, place.epoch,
                dataset.source_names()[place.source], sample.target_tokens);
     if (tokenizer != nullptr) {
-      const std::vector<data::TokenId> ids(sample.tokens.begin(), sample.tokens.end());
+      // Without the padding behind the last token that is predicted from.
+      const auto last = std::find_if(sample.targets.rbegin(), sample.targets.rend(), [](int64_t t) { return t >= 0; });
+      const std::vector<data::TokenId> ids(sample.tokens.begin(),
+                                           sample.tokens.begin() + (sample.targets.rend() - last));
       fmt::print("{}\n\n", tokenizer->decode(ids));
     }
   }

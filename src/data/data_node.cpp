@@ -7,7 +7,8 @@ namespace weft::data {
 using config::Hint;
 
 void DataNode::fields(config::FieldList& list) {
-  list.add("sources", sources, Hint::kCore, "",
+  // Optional, since files may be moved: what they hold is guarded by the fingerprint.
+  list.add("sources", sources, Hint::kOptional, "",
            "Files or globs of plain text (one document a file), .jsonl (a document a line, in its key \"text\") or "
            "token stores "
            "(.idx, .bin). Without weights they are one source, read in the order given.");
