@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+
 #include <fmt/format.h>
 
 #include "base/error.h"

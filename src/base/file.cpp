@@ -3,11 +3,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -1,8 +1,9 @@
 #include "base/file.h"
 
-#include <gtest/gtest.h>
 #include <set>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/faulty_file_system.h"

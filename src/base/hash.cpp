@@ -1,8 +1,9 @@
 #include "base/hash.h"
 
 #include <charconv>
-#include <fmt/format.h>
 #include <xxhash.h>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -1,9 +1,10 @@
 #include "data/dataset.h"
 
 #include <cmath>
+#include <limits>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <limits>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <map>
 #include <set>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/file.h"

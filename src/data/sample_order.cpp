@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <numeric>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

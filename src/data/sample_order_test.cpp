@@ -1,9 +1,10 @@
 #include "data/sample_order.h"
 
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <map>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
 #include <glob.h>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

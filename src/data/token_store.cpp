@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+
 #include <fmt/format.h>
 
 #include "base/check.h"

@@ -1,8 +1,9 @@
 #include "data/token_store.h"
 
 #include <fstream>
-#include <gtest/gtest.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/faulty_file_system.h"

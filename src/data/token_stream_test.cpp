@@ -1,8 +1,9 @@
 #include "data/token_stream.h"
 
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/philox.h"
