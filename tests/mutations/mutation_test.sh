@@ -5,7 +5,7 @@
 set -euo pipefail
 root=$(realpath -- "$(dirname -- "$0")/../..")
 copy=$root/build/mutations/source
-build=$root/build/mutations/build
+build=$copy/build/release  # laid out as the tree itself, so that ccache knows its files
 patches=("$@")
 if ((${#patches[@]} == 0)); then patches=("$root"/tests/mutations/*.patch); fi
 [[ -e ${patches[0]} ]] || { echo "there is no patch in $root/tests/mutations"; exit 1; }
@@ -13,11 +13,11 @@ if ((${#patches[@]} == 0)); then patches=("$root"/tests/mutations/*.patch); fi
 torch=$(sed -n 's/^WEFT_TORCH:PATH=//p' "$root/build/release/CMakeCache.txt" 2>/dev/null || true)
 [[ -n $torch ]] || torch=$(echo "$("$root/weft" environment engine)"/lib/python3*/site-packages/torch)
 
-# Only what differs is written, so that a second run builds little.
+# Only what differs is written, so that a second run builds little; what is gone goes.
+mkdir -p -- "$copy"/{src,cmake,tests}
+(cd "$copy" && find src cmake tests -type f) | while read -r path; do [[ -f $root/$path ]] || rm -- "$copy/$path"; done
 (cd "$root" && git ls-files --cached --others --exclude-standard) | while read -r path; do
-  if [[ ! -f $root/$path ]]; then
-    rm -f -- "$copy/$path"
-  elif ! cmp --silent -- "$root/$path" "$copy/$path"; then
+  if [[ -f $root/$path ]] && ! cmp --silent -- "$root/$path" "$copy/$path"; then
     mkdir -p -- "$(dirname -- "$copy/$path")"
     cp -- "$root/$path" "$copy/$path"
   fi
