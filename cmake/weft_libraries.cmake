@@ -24,5 +24,7 @@ if(WEFT_TORCH)
     INTERFACE_LINK_LIBRARIES weft_c10
     # The wheel's include folder holds an fmt of its own, which comes first and has no library.
     INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1
+    # The wheel is built with NDEBUG, and classes in its headers differ without.
+    INTERFACE_COMPILE_DEFINITIONS NDEBUG
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined;-Wl,--no-as-needed")
 endif()
