@@ -22,9 +22,8 @@ if(WEFT_TORCH)
   set_target_properties(weft_torch PROPERTIES
     IMPORTED_LOCATION ${WEFT_TORCH}/lib/libtorch_cpu.so
     INTERFACE_LINK_LIBRARIES weft_c10
-    # The wheel's include folder holds an fmt of its own, which comes first and has no library.
-    INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1
-    # The wheel is built with NDEBUG, and classes in its headers differ without.
-    INTERFACE_COMPILE_DEFINITIONS NDEBUG
+    # The wheel's include folder holds an fmt of its own, which comes first and has no library. The wheel is built with NDEBUG,
+    # and classes in its headers differ without.
+    INTERFACE_COMPILE_DEFINITIONS "FMT_HEADER_ONLY=1;NDEBUG"
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined;-Wl,--no-as-needed")
 endif()
