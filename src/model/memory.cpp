@@ -57,7 +57,9 @@ MemoryEstimate estimate_memory(const ModelDescription& model, const MemoryQuesti
     // The gradients of what it keeps, of its inputs and of its outputs.
     estimate.workspace = std::max(estimate.workspace, saved + token_bytes * border_values_per_token(model, segment));
   }
-  estimate.logits = token_bytes * static_cast<double>(model.vocabulary);
+  // Logits are fp32; in a narrower compute type their gradient is copied into it for the products.
+  const double logit_bytes = compute_bytes == kMasterBytes ? kMasterBytes : kMasterBytes + compute_bytes;
+  estimate.logits = logit_bytes * static_cast<double>(question.micro_batch.tokens() * model.vocabulary);
   return estimate;
 }
 

@@ -22,7 +22,7 @@ struct MemoryEstimate {
   double gradients = 0;
   double optimizer = 0;
   double activations = 0;  // what the forward of one micro-batch keeps for its backward
-  double logits = 0;       // the loss turns them into their gradient in place
+  double logits = 0;       // fp32; the loss turns them into their gradient in place
   double workspace = 0;    // inputs, outputs and gradients of the largest segment while its backward runs
   [[nodiscard]] double total() const {
     return parameters + compute_copies + gradients + optimizer + activations + logits + workspace;

@@ -34,6 +34,7 @@ TEST(Memory, CountsStateBytesByHand) {
   question.frozen.front() = true;  // the embedding
   estimate = estimate_memory(description, question);
   EXPECT_EQ(estimate.compute_copies, 2 * parameters);
+  EXPECT_EQ(estimate.logits, 6.0 * 256 * 50257);
   EXPECT_EQ(estimate.gradients, 4 * (parameters - 50257.0 * 768));
   EXPECT_EQ(estimate.optimizer, 8 * (parameters - 50257.0 * 768));
 }
