@@ -1,8 +1,9 @@
 #include "model/describe.h"
 
 #include <cmath>
-#include <gtest/gtest.h>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "model/family.h"

@@ -1,9 +1,10 @@
 #include "model/hugging_face.h"
 
 #include <fstream>
-#include <gtest/gtest.h>
 #include <map>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/json.h"

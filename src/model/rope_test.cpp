@@ -1,5 +1,6 @@
 // Frequencies against those that transformers computes (tests/data/rope), read through a config.json.
 #include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "base/json.h"
