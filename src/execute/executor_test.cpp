@@ -1,9 +1,10 @@
 #include "execute/executor.h"
 
+#include <set>
+
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <set>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/error.h"
@@ -17,9 +18,9 @@ using schedule::Purpose;
 
 constexpr int64_t kVocabulary = 7, kWidth = 5, kSequences = 2, kLength = 3;
 
-// A model in which values have one, two and three readers, a parameter has two users, and a branch gets the very tensor
-// that the residual stream gets as its gradient:
-//   0 embed -> 0 | 1 mix(0; w0) -> 1 | 2 add(0, 1) -> 2 | 3 mix(0; w1) -> 3 | 4 add(2, 3) -> 4 | 5 logits(4; e) -> 5
+// A model in which values have one, two and three readers, a parameter has two users, and the gradient of value 0 is
+// the very tensor of value 1's while another reader's is added to it:
+//   0 embed -> 0 | 1 mix(0; w0) -> 1 | 2 mix(0; w1) -> 2 | 3 add(0, 1) -> 3 | 4 add(3, 2) -> 4 | 5 logits(4; e) -> 5
 //   6 loss(5) -> 6
 struct Toy {
   model::ModelDescription description;
@@ -31,9 +32,9 @@ struct Toy {
     description.values.resize(7);
     add_segment(SegmentKind::kEmbed, {0}, {}, 0);
     add_segment(SegmentKind::kMlp, {1}, {0}, 1);
-    add_segment(SegmentKind::kResidual, {}, {0, 1}, 2);
-    add_segment(SegmentKind::kMlp, {2}, {0}, 3);
-    add_segment(SegmentKind::kResidual, {}, {2, 3}, 4);
+    add_segment(SegmentKind::kMlp, {2}, {0}, 2);
+    add_segment(SegmentKind::kResidual, {}, {0, 1}, 3);
+    add_segment(SegmentKind::kResidual, {}, {3, 2}, 4);
     add_segment(SegmentKind::kLogits, {0}, {4}, 5);
     add_segment(SegmentKind::kLoss, {}, {5}, 6);
   }
@@ -138,7 +139,8 @@ std::vector<nn::MicroBatch> toy_batches(int count) {
     const at::Tensor numbers = at::arange(kSequences * kLength, at::kLong) * 5 + static_cast<int64_t>(index) * 3;
     batches[index].tokens = at::remainder(numbers, kVocabulary).reshape({kSequences, kLength});
     batches[index].targets = at::remainder(numbers * 3 + 1, kVocabulary).reshape({kSequences, kLength});
-    batches[index].targets[0][static_cast<int64_t>(index) % kLength] = -1;  // not predicted
+    // Not predicted, in each micro-batch another number of tokens.
+    for (size_t column = 0; column < index; ++column) batches[index].targets[0][static_cast<int64_t>(column)] = -1;
   }
   return batches;
 }
