@@ -1,12 +1,13 @@
 #include "execute/executor.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <array>
-#include <c10/core/GradMode.h>
-#include <fmt/format.h>
 #include <functional>
 #include <utility>
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -2,13 +2,14 @@
 // schedule's, which was validated before. docs/execution.md.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "execute/optimizer_step.h"
 #include "model/description.h"

@@ -1,12 +1,13 @@
 #include "mesh/spec.h"
 
 #include <algorithm>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <functional>
 #include <mutex>
 #include <set>
 #include <tuple>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -1,7 +1,8 @@
 #include "mesh/spec.h"
 
-#include <gtest/gtest.h>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 

@@ -1,8 +1,9 @@
 #include "schedule/action.h"
 
+#include <vector>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <vector>
 
 #include "base/check.h"
 

@@ -1,10 +1,11 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <map>
 #include <optional>
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace weft::schedule {
 namespace {

@@ -1,4 +1,5 @@
 #include <algorithm>
+
 #include <fmt/format.h>
 
 #include "schedule/schedule.h"

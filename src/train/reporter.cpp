@@ -10,7 +10,11 @@
 namespace weft::train {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+constexpr std::chrono::seconds kFlushInterval{2};
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 // Events of one run are never dropped: they tell what happened, resumes included.
 std::optional<int64_t> all_steps() { return std::nullopt; }
@@ -22,7 +26,10 @@ Reporter::Reporter(const RunFolder& folder, int64_t done, int64_t steps)
       events_(folder.events(), all_steps()),
       curves_(folder.directory().string()),
       progress_("training", "steps", static_cast<double>(steps - done)),
-      first_(done) {}
+      first_(done),
+      flushed_(std::chrono::steady_clock::now()) {
+  if (done > 0) curves_.restart(done + 1);
+}
 
 void Reporter::step(const StepMetrics& metrics) {
   const double rate = metrics.seconds > 0 ? static_cast<double>(metrics.tokens) / metrics.seconds : 0;
@@ -42,12 +49,16 @@ void Reporter::step(const StepMetrics& metrics) {
   if (metrics.validation_loss) {
     curves_.scalar("validation/loss", metrics.step, static_cast<float>(*metrics.validation_loss));
   }
+  if (const auto now = std::chrono::steady_clock::now(); now - flushed_ > kFlushInterval) {
+    curves_.flush();  // for whoever watches
+    flushed_ = now;
+  }
   progress_.update(static_cast<double>(metrics.step - first_),
                    fmt::format("loss {:.4f}  {} tokens/s", metrics.loss, quantity_text(rate)));
 }
 
 void Reporter::event(std::string_view name, int64_t step, const OrderedJson& members) {
-  OrderedJson object = {{"time", now()}, {"event", name}, {"step", step}};
+  OrderedJson object = {{"time", seconds_since_1970()}, {"event", name}, {"step", step}};
   for (const auto& [key, value] : members.items()) object[key] = value;
   events_.append(object);
   curves_.flush();

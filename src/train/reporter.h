@@ -1,6 +1,7 @@
 // What a run tells while it goes on: a line for people, metrics for programs, curves for TensorBoard, events.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -40,6 +41,7 @@ class Reporter {
   TensorBoardWriter curves_;
   Progress progress_;
   int64_t first_;
+  std::chrono::steady_clock::time_point flushed_;
 };
 
 }  // namespace weft::train

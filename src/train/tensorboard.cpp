@@ -97,6 +97,11 @@ void TensorBoardWriter::scalar(std::string_view tag, int64_t step, float value) 
          bytes_field(5, bytes_field(1, entry)));
 }
 
+void TensorBoardWriter::restart(int64_t step) {
+  const std::string started = key(1, kVarint) + varint(1);  // SessionLog's status START
+  record(wall_time_field() + key(2, kVarint) + varint(static_cast<uint64_t>(step)) + bytes_field(7, started));
+}
+
 void TensorBoardWriter::record(std::string_view event) {
   const std::string length = little_endian(static_cast<uint64_t>(event.size()));
   std::string bytes = length + little_endian(masked_crc32c(length));

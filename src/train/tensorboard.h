@@ -24,6 +24,9 @@ class TensorBoardWriter {
   // One value of a curve. Values that are not finite are written as they are.
   void scalar(std::string_view tag, int64_t step, float value);
 
+  // Says that a run begins again with this step: readers drop what they have of it and of later ones.
+  void restart(int64_t step);
+
   // Hands what was written to the operating system.
   void flush();
 
