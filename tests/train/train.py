@@ -60,6 +60,20 @@ def test_resume(folder):
     assert longer["steps"] == 25 and longer["parameter_hash"] == train(folder + "/25", "--steps", "25")["parameter_hash"]
 
 
+def test_branch(folder):
+    trunk, same, other = folder + "/trunk", folder + "/same", folder + "/other"
+    expected = train(trunk)
+    assert train(same, "--branch", "15", "--from", trunk)["parameter_hash"] == expected["parameter_hash"]
+    assert [row["step"] for row in rows(same)] == list(range(16, 21))
+    branched = train(other, "--branch", "15", "--from", trunk, "--set", "optimizer.learning_rate=1e-4")
+    assert branched["parameter_hash"] != expected["parameter_hash"] and branched["tokens"] == expected["tokens"]
+    assert rows(other)[0]["loss"] == rows(same)[0]["loss"], "the same text from the same parameters"
+    assert "model.layers" in train(folder + "/bad", "--branch", "15", "--from", trunk, "--set", "model.layers=3", code=2)
+    assert "step-7" in train(folder + "/bad", "--branch", "7", "--from", trunk, code=2)
+    assert "together" in train(folder + "/bad", "--branch", "7", code=2)
+    assert not os.path.exists(folder + "/bad")
+
+
 def test_kill(folder):
     expected = train(folder + "/whole", "--steps", "60")
     out = folder + "/killed"
@@ -199,7 +213,9 @@ def test_tensorboard(folder):
     time.sleep(3)  # until curves reach the file
     process.kill()
     process.wait()
-    train(out, "--resume", "--steps", "1010")
+    # How far the run came by then is the machine's affair.
+    newest = max(int(name[5:]) for name in os.listdir(out + "/checkpoints") if name[5:].isdigit())
+    train(out, "--resume", "--steps", str(newest + 10))
     curves = EventAccumulator(out, size_guidance={"scalars": 0})
     curves.Reload()
     assert len(glob.glob(out + "/events.out.tfevents.*")) == 2
