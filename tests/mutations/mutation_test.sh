@@ -39,6 +39,8 @@ compile "${targets[@]}"
 failed=0
 for patch in "${patches[@]}"; do
   name=$(basename "$patch")
+  # The program may still be that of the patch before.
+  compile "$(test_of "$patch")"
   output=$(run_test "$patch" 2>&1) && grep --quiet '^\[  PASSED  \] [1-9]' <<<"$output" ||
     { echo "$name: its test does not pass, or is not there, without it"; tail -n 20 <<<"$output"; failed=1; continue; }
   patch --quiet --directory="$copy" -p1 <"$patch" || { echo "$name: does not apply"; failed=1; continue; }
