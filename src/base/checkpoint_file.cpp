@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/checkpoint_folder.h"

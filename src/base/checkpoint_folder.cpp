@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fmt/format.h>
 #include <set>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -2,10 +2,11 @@
 
 #include <csignal>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <numeric>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "base/checkpoint_file.h"
 #include "base/error.h"

@@ -1,7 +1,8 @@
 #include "base/manifest.h"
 
-#include <fmt/format.h>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

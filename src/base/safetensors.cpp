@@ -4,10 +4,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <limits>
 #include <tuple>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/check.h"
 #include "base/error.h"

@@ -1,8 +1,9 @@
 #include "base/safetensors_file.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

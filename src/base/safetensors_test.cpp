@@ -1,6 +1,7 @@
 #include "base/safetensors.h"
 
 #include <cstring>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,9 +1,10 @@
 #include "checkpoint/convert.h"
 
-#include <ATen/ATen.h>
-#include <fmt/format.h>
 #include <memory>
 #include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "base/checkpoint_file.h"
 #include "base/error.h"

@@ -1,12 +1,13 @@
 // Models written for others: Hugging Face directories, and checkpoints that stand alone.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/file.h"
 #include "checkpoint/stored_tensor.h"

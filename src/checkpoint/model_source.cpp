@@ -1,7 +1,8 @@
 #include "checkpoint/model_source.h"
 
-#include <fmt/format.h>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "checkpoint/training_state.h"

@@ -1,7 +1,6 @@
 // Between tensors in memory and bytes in files.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -9,6 +8,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
 #include "base/safetensors_file.h"

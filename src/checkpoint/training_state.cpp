@@ -1,8 +1,9 @@
 #include "checkpoint/training_state.h"
 
-#include <fmt/format.h>
 #include <set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/checkpoint_folder.h"
 #include "base/error.h"

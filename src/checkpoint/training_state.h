@@ -2,12 +2,13 @@
 // docs/checkpoints.md.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/checkpoint_file.h"
 #include "base/file_system.h"

@@ -1,11 +1,12 @@
 #include "checkpoint/weights.h"
 
-#include <ATen/ATen.h>
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
 #include <set>
 #include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"

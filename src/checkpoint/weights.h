@@ -1,12 +1,13 @@
 // Where a model's weights come from, one parameter at a time, so that no second copy of the model is in memory.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/checkpoint_file.h"
 #include "model/description.h"
