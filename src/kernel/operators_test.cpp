@@ -416,32 +416,32 @@ TEST_F(Operators, ThreadsChangeNoBit) {
   const auto run = [](int threads) {
     at::set_num_threads(threads);
     Tensors results;
-    const at::Tensor x = random({700, 96}, 1), weight = random({96}, 2);
+    const at::Tensor x = random({4000, 96}, 1), weight = random({96}, 2);
     const NormResult rms = rms_norm_forward(x, weight, 1e-5, true),
                      layer = layer_norm_forward(x, weight, weight, 1e-5, true);
     results.insert(results.end(), {rms.output, rms.statistics, layer.output, layer.statistics});
     for (const bool is_rms : {true, false}) {
-      const at::Tensor dx = random({700, 96}, 3), dweight = at::zeros({96}), dbias = at::zeros({96});
+      const at::Tensor dx = random({4000, 96}, 3), dweight = at::zeros({96}), dbias = at::zeros({96});
       if (is_rms) rms_norm_backward(dx, x, weight, rms.statistics, {dweight, {}});
       if (!is_rms) layer_norm_backward(dx, x, weight, layer.statistics, {dweight, dbias});
       results.insert(results.end(), {dx, dweight, dbias});
     }
-    const at::Tensor upper = random({700, 96}, 4), before = random({700, 96}, 5);
+    const at::Tensor upper = random({4000, 96}, 4), before = random({4000, 96}, 5);
     results.push_back(gelu_forward(before, false));
     gelu_backward(upper, before, false);
-    const at::Tensor joined = random({700, 192}, 6);
+    const at::Tensor joined = random({4000, 192}, 6);
     results.push_back(swiglu_forward(joined));
     swiglu_backward(upper, joined);
     results.insert(results.end(), {upper, before, joined, add_scaled(upper, before, 0.3)});
-    const at::Tensor logits = random({700, 96}, 7), dbias = at::zeros({96});
-    const CrossEntropy loss = cross_entropy(logits, indices({700}, 96, 8), {true, 0.1, at::kFloat});
+    const at::Tensor logits = random({4000, 96}, 7), dbias = at::zeros({96});
+    const CrossEntropy loss = cross_entropy(logits, indices({4000}, 96, 8), {true, 0.1, at::kFloat});
     bias_gradient(dbias, logits);
     results.insert(results.end(), {at::scalar_tensor(loss.loss_sum, at::kDouble), logits, dbias});
     const AttentionInputs inputs{random({3, 70, 4, 8}, 9), random({3, 70, 2, 8}, 10), random({3, 70, 2, 8}, 11)};
     const AttentionResult mixture = attention_forward(inputs.query, inputs.key, inputs.value, {});
     const AttentionInputs gradients = attention_backward(random({3, 70, 4, 8}, 12), inputs, mixture, {});
     results.insert(results.end(), {mixture.output, mixture.logsumexp, gradients.query, gradients.key, gradients.value});
-    const at::Tensor parameter = random({200000}, 13), average = random({200000}, 14), square = average * average;
+    const at::Tensor parameter = random({400000}, 13), average = random({400000}, 14), square = average * average;
     adamw_update({1, 0.1F, 0.9F, 0.1F, 0.99F, 0.01F, 0.5F, 1e-8F}, parameter, average, average.clone(), square);
     results.insert(results.end(), {parameter, square, at::scalar_tensor(sum_of_squares(parameter), at::kDouble)});
     return results;

@@ -17,8 +17,9 @@ void parallel_ranges(int64_t count, int64_t grain, Body body) {
       count, grain, [](int64_t begin, int64_t end, void* data) { (*static_cast<Body*>(data))(begin, end); }, &body);
 }
 
-// Elements a thread should have at least: a smaller loop is over before another thread has woken.
-constexpr int64_t kParallelElements = 1 << 14;
+// Elements a thread should have at least: some ten microseconds of work, since waking and awaiting another thread costs
+// that, and far more where the machine has other work.
+constexpr int64_t kParallelElements = 1 << 17;
 
 // The grain of a loop over rows of this many elements.
 constexpr int64_t row_grain(int64_t width) {
