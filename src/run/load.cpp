@@ -117,6 +117,8 @@ void apply_model(const Item& item, LoadedRun& loaded) {
   }
 }
 
+constexpr double kGreatestTokens = 1e18;
+
 void fail_if(bool wrong, const std::string& message) {
   if (wrong) throw InputError(message);
 }
@@ -163,6 +165,12 @@ void check(const RunNode& run) {
           fmt::format("data.context is {}, longer than the model's {} positions (model.positions)",
                       run.data.context.get(), run.model.positions));
   static_cast<void>(batch_cut(run));
+  // Counts of tokens are 63-bit integers everywhere.
+  const double tokens = static_cast<double>(run.train.steps) * static_cast<double>(run.train.global_batch) *
+                        static_cast<double>(run.data.context.get());
+  fail_if(tokens > kGreatestTokens,
+          fmt::format("train.steps x train.global_batch x data.context is {:.3g} tokens; at most {:.0g} can be counted",
+                      tokens, kGreatestTokens));
 }
 
 std::vector<config::Difference> refused_changes(const RunNode& before, const RunNode& after) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+
 #include <gtest/gtest.h>
 
 #include "model/describe.h"
@@ -89,6 +90,9 @@ TEST_F(LoadTest, MistakesAreNamed) {
       {"parallel.tensor=2", "parallel: unknown key; there are: model"},
       {"model.vocabulary=100", "model.vocabulary is 100, but the tokenizer has 256 tokens"},
       {"model.hf=nowhere", "model.hf and model.family both name the model"},
+      {"train.steps=1000000000000", "(no error)"},
+      {"train.global_batch=1000000000", "(no error)"},
+      {"train={steps=1000000000000, global_batch=1000000000}", "6.4e+22 tokens; at most 1e+18 can be counted"},
       {"train.steps=0", "train.steps: is 0; it must be at least 1"},
   };
   for (const auto& [assignment, message] : rows) {
