@@ -1,6 +1,7 @@
 #include "app/explain.h"
 
 #include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -113,7 +114,9 @@ std::string fields_text(const run::LoadedRun& run, bool colour) {
   for (size_t begin = 0; begin < all.size();) {
     const std::string section = section_of(all[begin]);
     size_t end = begin, path_width = 0, value_width = 0, origin_width = 0;
-    const auto shown = [](const Row& row) { return row.unit.empty() ? row.value : row.value + " " + row.unit; };
+    const auto shown = [](const Row& row) {
+      return row.unit.empty() || row.typed.index() == 0 ? row.value : row.value + " " + row.unit;
+    };
     for (; end < all.size() && section_of(all[end]) == section; ++end) {
       path_width = std::max(path_width, all[end].path.size() - section.size() - 1);
       value_width = std::max(value_width, std::min<size_t>(shown(all[end]).size(), 32));

@@ -18,6 +18,11 @@ const std::string* text_of(const Item* item) {
   return item == nullptr || item->value() == nullptr ? nullptr : std::get_if<std::string>(item->value());
 }
 
+// The fields of a node that is gone came from somewhere else than its successor's.
+void forget_below(const std::string& path, Origins& origins) {
+  std::erase_if(origins, [&](const auto& entry) { return entry.first.starts_with(path + "."); });
+}
+
 void apply_to_slot(const Table& table, AnySlot& slot, const Field& field, const Item& item, Origins& origins,
                    const std::string& path) {
   if (const Item* kind_item = table.find("kind")) {
@@ -27,6 +32,7 @@ void apply_to_slot(const Table& table, AnySlot& slot, const Field& field, const 
     if (kind == nullptr) throw InputError(fmt::format("{}: {}.kind: must be a string", kind_item->origin, path));
     if (*kind == "none" && field.optional) {
       slot.put(nullptr);
+      forget_below(path, origins);
     } else if (slot.node() == nullptr || slot.node()->kind() != *kind) {
       std::unique_ptr<Node> node = slot.kinds().make(*kind);
       if (node == nullptr) {
@@ -34,6 +40,7 @@ void apply_to_slot(const Table& table, AnySlot& slot, const Field& field, const 
                                      suggestion(*kind, names)));
       }
       slot.put(std::move(node));
+      forget_below(path, origins);
     }
     origins[path + ".kind"] = kind_item->origin;
   }
@@ -153,7 +160,7 @@ void merge(Table& base, const Table& over) {
       continue;
     }
     Table& merged = std::get<Table>(below->content);
-    for (const std::string_view identity : {"kind", "family"}) {
+    for (const std::string_view identity : {"kind", "family", "hf"}) {
       const std::string *now = text_of(table->find(identity)), *before = text_of(merged.find(identity));
       if (now != nullptr && (before == nullptr || *before != *now)) merged = Table();
     }

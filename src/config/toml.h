@@ -52,8 +52,8 @@ struct Entry {
 // cycle.
 [[nodiscard]] Table load_toml(const std::filesystem::path& path);
 
-// Lays `over` on `base`: tables are merged key by key, everything else is replaced. Where `over` names another kind or
-// family than the table below it, nothing of that table remains: its keys belonged to the other kind.
+// Lays `over` on `base`: tables are merged key by key, everything else is replaced. Where `over` names another kind,
+// family or hf than the table below it, nothing of that table remains: its keys belonged to the other one.
 void merge(Table& base, const Table& over);
 
 // "a.b.0.c=VALUE". VALUE is TOML; what does not parse as TOML is a string. Throws InputError without a "=" or for an

@@ -69,6 +69,14 @@ TEST_F(LoadTest, AFamilyMakesTheTreeAndOriginsSayWhere) {
 TEST_F(LoadTest, ANodeOfTheFamilysTreeIsReplaced) {
   const LoadedRun loaded = load(kBase + "[model.layer.mlp]\nkind = 'swiglu'\nffn = 96\n");
   EXPECT_EQ(loaded.node.model.layer.mlp->kind(), "swiglu");
+  EXPECT_NE(loaded.origins.at("model.layer.mlp.ffn").find("run.toml"), std::string::npos);
+  EXPECT_FALSE(loaded.origins.contains("model.layer.mlp.bias")) << "the new node's own default, not the family's";
+}
+
+TEST_F(LoadTest, AModelFromElsewhereStartsAfresh) {
+  std::ofstream(folder_ / "low.toml") << kBase;
+  const std::string message = error_of("base = 'low.toml'\n[model]\nhf = 'nowhere'\n");
+  EXPECT_NE(message.find("nowhere/config.json"), std::string::npos) << message;
 }
 
 TEST_F(LoadTest, TheDumpedTreeIsARunFile) {
