@@ -47,6 +47,12 @@ CommandDefinition train() {
                    .least = 0},
                   {.name = "--out", .placeholder = "DIR", .text = "the run's folder (run.directory)"},
                   flag("--resume", "go on from the folder's newest complete checkpoint"),
+                  {.name = "--branch",
+                   .placeholder = "STEP",
+                   .text = "start a new run from this step of the run --from, with other settings",
+                   .type = OptionType::kInteger,
+                   .least = 0},
+                  {.name = "--from", .placeholder = "RUN", .text = "the folder of the run to branch from"},
                   kSet},
   };
 }

@@ -44,6 +44,13 @@ ExitCode run_train(const app::Invocation& invocation) {
   train::TrainRequest request;
   request.resume = invocation.flag("--resume");
   request.stop_signal = &stop_signal();
+  if (invocation.given("--branch") != invocation.given("--from")) {
+    throw InputError("--branch STEP and --from RUN go together");
+  }
+  if (invocation.given("--branch")) {
+    if (request.resume) throw InputError("--branch starts a new run, --resume goes on with one: give one of them");
+    request.branch = train::BranchPoint{invocation.text("--from"), invocation.integer("--branch")};
+  }
   train::Trainer trainer(std::move(loaded.node), request);
   const train::TrainSummary summary = trainer.run();
   fmt::print("{}\n", invocation.json() ? dump_json(as_json(summary)) : as_text(summary));

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/machine.h"
 #include "config/toml.h"
+#include "config/tree.h"
 #include "model/describe.h"
 #include "nn/segments.h"
 #include "run/load.h"
@@ -43,6 +44,8 @@ Trainer::Trainer(run::RunNode run, const TrainRequest& request) : run_(std::move
   prepare_samples();
   if (request_.resume) {
     resume();
+  } else if (request_.branch) {
+    branch();
   } else {
     initialize_parameters(*parameters_, model_, run_.train);
   }
@@ -103,10 +106,30 @@ void Trainer::resume() {
   }
   now_ = load_checkpoint(newest->folder, {run_, *dataset_, *parameters_, *optimizer_});
   saved_step_ = now_.step;
-  if (now_.step > run_.train.steps) {
-    throw InputError(
-        fmt::format("{}: step {} is behind train.steps = {}", newest->folder.string(), now_.step, run_.train.steps));
+  check_step(newest->folder);
+}
+
+// The model must be the same and so must the data, whose samples go on where the other run stood; rates, batch and
+// everything else are the new run's.
+void Trainer::branch() {
+  const run::RunNode before = run::load_run(request_.branch->run / "config.toml", {}).node;
+  for (const config::Difference& difference : run::refused_changes(before, run_)) {
+    if (difference.hint != config::Hint::kArchitecture) continue;
+    throw InputError(fmt::format("{}: a branch may not change {}: was {}, now {}", request_.branch->run.string(),
+                                 difference.path, difference.before, difference.after));
   }
+  const std::filesystem::path checkpoints = before.checkpoint.directory.empty()
+                                                ? request_.branch->run / "checkpoints"
+                                                : std::filesystem::path(before.checkpoint.directory);
+  const std::filesystem::path folder = checkpoints / checkpoint_name(request_.branch->step);
+  now_ = load_checkpoint(folder, {run_, *dataset_, *parameters_, *optimizer_});
+  check_step(folder);
+}
+
+void Trainer::check_step(const std::filesystem::path& checkpoint) const {
+  if (now_.step <= run_.train.steps) return;
+  throw InputError(
+      fmt::format("{}: step {} is behind train.steps = {}", checkpoint.string(), now_.step, run_.train.steps));
 }
 
 void Trainer::write_start() {
@@ -116,13 +139,14 @@ void Trainer::write_start() {
   if (run_.train.record_batches) {
     record_ = std::make_unique<BatchRecord>(folder_->directory() / "batches.jsonl", now_.step);
   }
-  reporter_->event(request_.resume ? "resumed" : "started", now_.step,
-                   {{"steps", run_.train.steps},
-                    {"parameters", model_.parameter_count()},
-                    {"data_fingerprint", hash_text(dataset_->fingerprint().hash())}});
+  OrderedJson facts = {{"steps", run_.train.steps},
+                       {"parameters", model_.parameter_count()},
+                       {"data_fingerprint", hash_text(dataset_->fingerprint().hash())}};
+  if (request_.branch) facts["from"] = request_.branch->run.string();
+  reporter_->event(request_.resume ? "resumed" : "started", now_.step, facts);
   reporter_->line(fmt::format("{}: {} parameters; {}", folder_->directory().string(),
                               quantity_text(static_cast<double>(model_.parameter_count())), dataset_->summary()));
-  if (request_.resume) reporter_->line(fmt::format("resumed behind step {}", now_.step));
+  if (now_.step > 0) reporter_->line(fmt::format("goes on behind step {}", now_.step));
 }
 
 TrainSummary Trainer::run() {

@@ -24,8 +24,15 @@
 
 namespace weft::train {
 
+// A step of another run whose state a new one starts from.
+struct BranchPoint {
+  std::filesystem::path run;  // its folder
+  int64_t step = 0;
+};
+
 struct TrainRequest {
   bool resume = false;
+  std::optional<BranchPoint> branch;  // not with resume
   // Set to a signal's number when the run is to stop: it finishes its step and saves.
   const std::atomic<int>* stop_signal = nullptr;
 };
@@ -55,6 +62,8 @@ class Trainer {
   void make_model();
   void prepare_samples();
   void resume();
+  void branch();
+  void check_step(const std::filesystem::path& checkpoint) const;
   void write_start();
 
   void step();

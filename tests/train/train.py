@@ -34,8 +34,9 @@ def rows(out, name="metrics.jsonl"):
         return [json.loads(line) for line in file if line.endswith("\n")]
 
 
-def wait_for_steps(out, count):
+def wait_for_steps(out, count, process):
     while not os.path.exists(os.path.join(out, "metrics.jsonl")) or len(rows(out)) < count:
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
 
 
@@ -79,7 +80,7 @@ def test_kill(folder):
     out = folder + "/killed"
     for steps in (7, 23, 41):
         process = start(out, "--steps", "60", *(["--resume"] if os.path.exists(out) else []))
-        wait_for_steps(out, steps)
+        wait_for_steps(out, steps, process)
         process.kill()
         process.wait()
     assert train(out, "--steps", "60", "--resume")["parameter_hash"] == expected["parameter_hash"]
@@ -90,7 +91,7 @@ def test_signals(folder):
     for number, name in ((signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")):
         out = f"{folder}/{name}"
         process = start(out, "--steps", "100000", "--set", "checkpoint.every=0")
-        wait_for_steps(out, 3)
+        wait_for_steps(out, 3, process)
         process.send_signal(number)
         _, errors = process.communicate()
         assert process.returncode == 3, errors
@@ -112,7 +113,7 @@ def test_signals(folder):
 def test_folder(folder):
     out = folder + "/run"
     process = start(out, "--steps", "100000")
-    wait_for_steps(out, 1)
+    wait_for_steps(out, 1, process)
     assert f"in use by process {process.pid}" in train(out, "--resume", code=2)
     process.kill()
     process.wait()
@@ -209,7 +210,7 @@ def test_tensorboard(folder):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     out = folder + "/run"
     process = start(out, "--steps", "100000", "--set", "checkpoint.every=1000")
-    wait_for_steps(out, 1100)
+    wait_for_steps(out, 1100, process)
     time.sleep(3)  # until curves reach the file
     process.kill()
     process.wait()
