@@ -1,6 +1,5 @@
 # Everything that comes from outside, as imported targets.
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(Threads REQUIRED)
 if(WEFT_TESTS)
   find_package(GTest REQUIRED)
