@@ -64,6 +64,15 @@ constexpr Alphabet make_alphabet() {
 
 constexpr Alphabet kAlphabet = make_alphabet();
 
+// Adds a code point behind all that the ranges hold.
+void append(std::vector<CodePointRange>& ranges, char32_t c) {
+  if (!ranges.empty() && ranges.back().last + 1 == c) {
+    ranges.back().last = c;
+  } else {
+    ranges.push_back({c, c});
+  }
+}
+
 }  // namespace
 
 const std::uint8_t* category_table() {
@@ -98,13 +107,8 @@ std::vector<CodePointRange> ranges_of(CategoryMask mask) {
   const std::uint8_t* table = category_table();
   std::vector<CodePointRange> ranges;
   for (char32_t c = 0; c < kCodePoints; ++c) {
-    if (!has_category(table, c, mask)) {
-      continue;
-    }
-    if (!ranges.empty() && ranges.back().last + 1 == c) {
-      ranges.back().last = c;
-    } else {
-      ranges.push_back({c, c});
+    if (has_category(table, c, mask)) {
+      append(ranges, c);
     }
   }
   return ranges;
@@ -114,13 +118,8 @@ std::vector<CodePointRange> newer_ranges_of(CategoryMask mask) {
   std::vector<CodePointRange> ranges;
   for (std::size_t i = 0; i < tables::kNewerThanUnicode14Count; ++i) {
     for (char32_t c = tables::kNewerThanUnicode14[i].first; c <= tables::kNewerThanUnicode14[i].last; ++c) {
-      if (!has_category(c, mask)) {
-        continue;
-      }
-      if (!ranges.empty() && ranges.back().last + 1 == c) {
-        ranges.back().last = c;
-      } else {
-        ranges.push_back({c, c});
+      if (has_category(c, mask)) {
+        append(ranges, c);
       }
     }
   }
