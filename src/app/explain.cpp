@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/json.h"
+#include "base/progress.h"
 #include "config/tree.h"
 #include "data/dataset.h"
 #include "model/describe.h"
@@ -45,15 +46,6 @@ std::vector<Row> rows(const run::LoadedRun& run) {
     }
   });
   return all;
-}
-
-std::string with_thousands(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (size_t place = digits.size(); place > 3;) {
-    place -= 3;
-    digits.insert(place, ",");
-  }
-  return digits;
 }
 
 OrderedJson to_json(const config::Value& value) {
@@ -159,17 +151,17 @@ std::string totals_text(const Explanation& explanation) {
   std::string text;
   if (explanation.description) {
     const model::ModelDescription& description = *explanation.description;
-    text += fmt::format("{} parameters, {} without embeddings\n", with_thousands(description.parameter_count()),
-                        with_thousands(description.parameter_count_without_embedding()));
+    text += fmt::format("{} parameters, {} without embeddings\n", grouped_text(description.parameter_count()),
+                        grouped_text(description.parameter_count_without_embedding()));
     text += fmt::format("{:.4g} million FLOPs a token, forward and backward, at a context of {}\n",
                         description.flops_per_token(run.data.context) / 1e6, run.data.context.get());
   } else {
     text += fmt::format("the model's size is not known: {}\n", explanation.unknown);
   }
   const int64_t tokens = run.train.steps * run.train.global_batch * run.data.context;
-  return text + fmt::format("{} tokens in {} steps of {}; {} before the decay\n", with_thousands(tokens),
-                            with_thousands(run.train.steps), with_thousands(run.train.global_batch * run.data.context),
-                            with_thousands(stable_tokens(run)));
+  return text + fmt::format("{} tokens in {} steps of {}; {} before the decay\n", grouped_text(tokens),
+                            grouped_text(run.train.steps), grouped_text(run.train.global_batch * run.data.context),
+                            grouped_text(stable_tokens(run)));
 }
 
 OrderedJson explanation_json(const Explanation& explanation, Table table) {

@@ -3,8 +3,9 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <fmt/format.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 namespace weft {
 
@@ -29,6 +30,16 @@ std::string quantity_text(double quantity) {
   if (suffix == 0 && quantity == std::floor(quantity)) return fmt::format("{:.0f}", quantity);
   const int decimals = std::abs(quantity) >= 99.95 ? 0 : std::abs(quantity) >= 9.995 ? 1 : 2;
   return fmt::format("{:.{}f}{}", quantity, decimals, kSuffixes[suffix]);
+}
+
+std::string grouped_text(uint64_t count) {
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 std::string progress_text(std::string_view what, std::string_view unit, double done, double total, double seconds,

@@ -14,6 +14,9 @@ namespace weft {
 // "950", "13.2k", "1.25M", "3.00G": three significant digits, as rates and counts are shown.
 [[nodiscard]] std::string quantity_text(double quantity);
 
+// "1,234,567": counts in full.
+[[nodiscard]] std::string grouped_text(uint64_t count);
+
 // One line that is rewritten in place on a terminal; elsewhere (a log file) a plain line at most every ten seconds.
 // Shows nothing for work that ends within half a second. Not thread-safe.
 class Progress {

@@ -1,7 +1,8 @@
 #include "base/progress.h"
 
-#include <gtest/gtest.h>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace weft {
 namespace {
@@ -22,6 +23,13 @@ TEST(Progress, QuantitiesHaveThreeDigits) {
   EXPECT_EQ(quantity_text(13245), "13.2k");
   EXPECT_EQ(quantity_text(1.254e6), "1.25M");
   EXPECT_EQ(quantity_text(999'960), "1.00M");
+}
+
+TEST(Progress, CountsAreGroupedByThousands) {
+  EXPECT_EQ(grouped_text(0), "0");
+  EXPECT_EQ(grouped_text(999), "999");
+  EXPECT_EQ(grouped_text(1000), "1,000");
+  EXPECT_EQ(grouped_text(1234567), "1,234,567");
 }
 
 TEST(Progress, ALineTellsShareRateAndTimeLeft) {

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/progress.h"
 #include "data/source_files.h"
 #include "data/store_tokenizer.h"
 #include "data/text_tokens.h"
@@ -86,17 +87,6 @@ std::vector<TokenStore> open_stores(const std::vector<fs::path>& files, const To
   return stores;
 }
 
-// 1234567 -> "1,234,567".
-std::string grouped(uint64_t number) {
-  const std::string digits = std::to_string(number);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
 uint64_t content_hash(const TokenStream& stream, uint64_t split) {
   StreamingHash hash;
   for (const TokenStore& store : stream.stores()) hash.update_number(store.content_hash());
@@ -147,7 +137,7 @@ uint64_t DataFingerprint::hash() const {
 std::string DataFingerprint::text() const {
   std::string lines = fmt::format("tokenizer {}\n", hash_text(tokenizer));
   for (const Part& part : parts)
-    lines += fmt::format("{}: {} tokens, {}\n", part.name, grouped(part.tokens), hash_text(part.hash));
+    lines += fmt::format("{}: {} tokens, {}\n", part.name, grouped_text(part.tokens), hash_text(part.hash));
   return lines;
 }
 
@@ -277,8 +267,9 @@ uint64_t Dataset::training_windows() const {
 }
 
 std::string Dataset::summary() const {
-  return fmt::format("{} training tokens in {} windows of {}, {} tokens for validation", grouped(training_tokens()),
-                     grouped(training_windows()), context_, grouped(validation_tokens()));
+  return fmt::format("{} training tokens in {} windows of {}, {} tokens for validation",
+                     grouped_text(training_tokens()), grouped_text(training_windows()), context_,
+                     grouped_text(validation_tokens()));
 }
 
 }  // namespace weft::data
