@@ -80,6 +80,9 @@ struct Parsed {
 // or out of range.
 [[nodiscard]] Parsed parse_command_line(const std::vector<std::string>& words, bool colour = false);
 
+// Whether standard output is a terminal, and NO_COLOR is not set.
+[[nodiscard]] bool colour_wanted();
+
 // The help of one command; the overview of all.
 [[nodiscard]] std::string help(const CommandDefinition& command, bool colour);
 [[nodiscard]] std::string overview(bool colour);

@@ -1,7 +1,5 @@
 #include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <unistd.h>
 
 #include "app/deciding_commands.h"
 #include "app/explain.h"
@@ -19,8 +17,7 @@ ExitCode run_explain(const Invocation& invocation) {
   if (invocation.json()) {
     text = dump_json(explanation_json(explanation, parameters ? Table::kWith : Table::kWithout)) + "\n";
   } else {
-    const bool colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-    text = fields_text(explanation.run, colour) + "\n";
+    text = fields_text(explanation.run, colour_wanted()) + "\n";
     if (parameters) text += parameters_text(explanation.run.node, *explanation.description) + "\n";
     text += totals_text(explanation);
   }

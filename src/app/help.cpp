@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <cstdlib>
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "app/commands.h"
@@ -74,6 +77,8 @@ std::string usage(const CommandDefinition& command) {
 }
 
 }  // namespace
+
+bool colour_wanted() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 std::string help(const CommandDefinition& command, bool colour) {
   std::vector<std::pair<std::string, std::string>> arguments, options;

@@ -1,8 +1,6 @@
 // weft: runs the deciding commands and hands the others to weft-engine.
 #include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "app/commands.h"
@@ -28,8 +26,7 @@ constexpr Body kBodies[] = {
 };
 
 ExitCode run(const std::vector<std::string>& words) {
-  const bool colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-  const Parsed parsed = parse_command_line(words, colour);
+  const Parsed parsed = parse_command_line(words, colour_wanted());
   if (!parsed.invocation) {
     std::fputs(parsed.print.c_str(), stdout);
     return ExitCode::kDone;

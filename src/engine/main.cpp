@@ -1,8 +1,6 @@
 // weft-engine: the commands that compute. `weft` starts it with the words it was given itself.
 #include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "app/commands.h"
@@ -24,8 +22,7 @@ constexpr Body kBodies[] = {
 };
 
 ExitCode run(const std::vector<std::string>& words) {
-  const bool colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-  const app::Parsed parsed = app::parse_command_line(words, colour);
+  const app::Parsed parsed = app::parse_command_line(words, app::colour_wanted());
   if (!parsed.invocation) {
     std::fputs(parsed.print.c_str(), stdout);
     return ExitCode::kDone;
