@@ -10,10 +10,6 @@
 namespace weft::config {
 namespace {
 
-std::string join_path(const std::string& path, const std::string& name) {
-  return path.empty() ? name : path + "." + name;
-}
-
 const std::string* text_of(const Item* item) {
   return item == nullptr || item->value() == nullptr ? nullptr : std::get_if<std::string>(item->value());
 }

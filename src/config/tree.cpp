@@ -11,10 +11,6 @@
 namespace weft::config {
 namespace {
 
-std::string join_path(const std::string& path, const std::string& name) {
-  return path.empty() ? name : path + "." + name;
-}
-
 // Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
 size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<size_t> before_last, last, row(right.size() + 1);
@@ -58,6 +54,10 @@ std::map<std::string, Seen> flatten(const Node& root) {
 }
 
 }  // namespace
+
+std::string join_path(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
+}
 
 void visit(Node& root, const std::function<void(const std::string&, Field&)>& enter, const std::string& path) {
   FieldList list;

@@ -12,6 +12,9 @@
 
 namespace weft::config {
 
+// "model" and "width" -> "model.width"; an empty path leaves the name.
+[[nodiscard]] std::string join_path(const std::string& path, const std::string& name);
+
 // Calls `enter` for every field of the tree, parents first, with its full path ("model.layer.mlp.ffn",
 // "phases.0.rate"). Slots and children are fields too; their own fields follow.
 void visit(Node& root, const std::function<void(const std::string& path, Field& field)>& enter,
