@@ -9,6 +9,9 @@
 namespace weft::model {
 namespace {
 
+// Of tables whose rows are the vocabulary.
+constexpr TensorCut kRows{TensorCut::Kind::kUnits, 0, {}};
+
 SegmentDescription begin(SegmentKind kind, std::string path, int layer, const config::Node* node) {
   SegmentDescription segment;
   segment.kind = kind;
@@ -34,7 +37,7 @@ class Walk {
   void embed() {
     SegmentDescription segment = begin(SegmentKind::kEmbed, "embedding", -1, &model_);
     const ParameterClass parameter_class = model_.head->tied() ? ParameterClass::kTied : ParameterClass::kEmbedding;
-    segment.parameters = {describer_.table("embedding.weight", model_.vocabulary, parameter_class)};
+    segment.parameters = {describer_.table("embedding.weight", model_.vocabulary, parameter_class, kRows)};
     if (model_.position) {
       for (const int index : model_.position->describe(describer_, "position", model_.positions)) {
         segment.parameters.push_back(index);
@@ -99,16 +102,19 @@ class Walk {
   void head() {
     const HeadNode& node = *model_.head;
     SegmentDescription logits = begin(SegmentKind::kLogits, "head", -1, &node);
-    logits.parameters = {node.tied() ? 0 : describer_.table("head.weight", model_.vocabulary, ParameterClass::kHead)};
+    logits.parameters = {
+        node.tied() ? 0 : describer_.table("head.weight", model_.vocabulary, ParameterClass::kHead, kRows)};
     logits.inputs = logits.kept = {branch_};
     const int value = describer_.value("head.logits", {model_.vocabulary});
-    logits.outputs = {value};
+    const int statistics = describer_.value("head.statistics", {3});
+    logits.outputs = {value, statistics};
     logits.formula.forward_flops_per_token = 2.0 * static_cast<double>(model_.width * model_.vocabulary);
     logits.formula.backward_ratio = 2;
     describer_.segment(std::move(logits));
 
     SegmentDescription loss = begin(SegmentKind::kLoss, "loss", -1, &node);
-    loss.inputs = loss.kept = {value};
+    loss.inputs = {value, statistics};
+    loss.kept = {value};
     loss.outputs = {describer_.value("loss", {})};
     describer_.segment(std::move(loss));
   }

@@ -1,5 +1,6 @@
 #include "model/describe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -174,6 +175,24 @@ TEST(Describe, InitialisesAndDecaysByClass) {
     if (parameter.shape.size() == 2) {
       EXPECT_EQ(parameter.initializer.standard_deviation, 0.02);
     }
+  }
+}
+
+TEST(Describe, CutsEveryParameterWhereItsProductIsCut) {
+  using Kind = TensorCut::Kind;
+  const Heads heads{4, 2};
+  const ModelNode model = every_part();
+  for (const ParameterDescription& parameter : describe(model).parameters) {
+    const auto ends = [&](std::initializer_list<const char*> names) {
+      return std::ranges::any_of(names, [&](const char* name) { return parameter.path.ends_with(name); });
+    };
+    TensorCut expected;  // whole: norms, positions, biases of what is summed
+    if (ends({"embedding.weight", "head.weight", "gate.weight", "up.weight"})) expected = {Kind::kUnits, 0, {}};
+    if (ends({"down.weight"})) expected = {Kind::kUnits, 1, {}};
+    if (ends({"query.weight", "query.bias"})) expected = {Kind::kQueryHeads, 0, heads};
+    if (ends({"attention.output.weight"})) expected = {Kind::kQueryHeads, 1, heads};
+    if (ends({"key.weight", "key.bias", "value.weight", "value.bias"})) expected = {Kind::kKeyValueHeads, 0, heads};
+    EXPECT_EQ(parameter.tensor_cut, expected) << parameter.path;
   }
 }
 

@@ -7,32 +7,34 @@ int Describer::parameter(ParameterDescription parameter) {
   return static_cast<int>(model_.parameters.size()) - 1;
 }
 
-int Describer::matrix(std::string path, int64_t out, int64_t in) {
+int Describer::matrix(std::string path, int64_t out, int64_t in, TensorCut cut) {
   return parameter({.path = std::move(path),
                     .shape = {out, in},
                     .parameter_class = ParameterClass::kHiddenMatrix,
                     .initializer = {Initializer::Kind::kNormal, deviations_.standard},
-                    .weight_decay = true});
+                    .weight_decay = true,
+                    .tensor_cut = cut});
 }
 
-int Describer::output_matrix(std::string path, int64_t out, int64_t in) {
-  const int index = matrix(std::move(path), out, in);
+int Describer::output_matrix(std::string path, int64_t out, int64_t in, TensorCut cut) {
+  const int index = matrix(std::move(path), out, in, cut);
   model_.parameters.back().initializer.standard_deviation = deviations_.output;
   return index;
 }
 
-int Describer::table(std::string path, int64_t rows, ParameterClass parameter_class) {
-  const int index = matrix(std::move(path), rows, model_.width);
+int Describer::table(std::string path, int64_t rows, ParameterClass parameter_class, TensorCut cut) {
+  const int index = matrix(std::move(path), rows, model_.width, cut);
   model_.parameters.back().parameter_class = parameter_class;
   return index;
 }
 
-int Describer::vector(std::string path, int64_t features, Initializer::Kind kind) {
+int Describer::vector(std::string path, int64_t features, Initializer::Kind kind, TensorCut cut) {
   return parameter({.path = std::move(path),
                     .shape = {features},
                     .parameter_class = ParameterClass::kVector,
                     .initializer = {kind, 0},
-                    .weight_decay = false});
+                    .weight_decay = false,
+                    .tensor_cut = cut});
 }
 
 int Describer::value(std::string name, std::vector<int64_t> trailing) {

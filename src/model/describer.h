@@ -23,18 +23,23 @@ class Describer {
   [[nodiscard]] int64_t width() const { return model_.width; }
 
   // Each adds one parameter and returns its index.
-  int matrix(std::string path, int64_t out, int64_t in);                      // of ordinary deviation
-  int output_matrix(std::string path, int64_t out, int64_t in);               // writes to the residual stream
-  int table(std::string path, int64_t rows, ParameterClass parameter_class);  // (rows, width): an embedding or the head
-  int gain(std::string path, int64_t features) { return vector(std::move(path), features, Initializer::Kind::kOnes); }
-  int bias(std::string path, int64_t features) { return vector(std::move(path), features, Initializer::Kind::kZeros); }
+  int matrix(std::string path, int64_t out, int64_t in, TensorCut cut);         // of ordinary deviation
+  int output_matrix(std::string path, int64_t out, int64_t in, TensorCut cut);  // writes to the residual stream
+  // (rows, width): an embedding or the head
+  int table(std::string path, int64_t rows, ParameterClass parameter_class, TensorCut cut);
+  int gain(std::string path, int64_t features) {
+    return vector(std::move(path), features, Initializer::Kind::kOnes, {});
+  }
+  int bias(std::string path, int64_t features, TensorCut cut) {
+    return vector(std::move(path), features, Initializer::Kind::kZeros, cut);
+  }
 
   int value(std::string name, std::vector<int64_t> trailing);
   void segment(SegmentDescription segment) { model_.segments.push_back(std::move(segment)); }
 
  private:
   int parameter(ParameterDescription parameter);
-  int vector(std::string path, int64_t features, Initializer::Kind kind);
+  int vector(std::string path, int64_t features, Initializer::Kind kind, TensorCut cut);
 
   ModelDescription& model_;
   Deviations deviations_;

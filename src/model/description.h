@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/node.h"
+#include "model/tensor_cut.h"
 
 namespace weft::model {
 
@@ -27,6 +28,7 @@ struct ParameterDescription {
   ParameterClass parameter_class = ParameterClass::kHiddenMatrix;
   Initializer initializer;
   bool weight_decay = true;  // matrices and embeddings decay, vectors do not
+  TensorCut tensor_cut;      // what a tensor rank holds
   [[nodiscard]] int64_t elements() const;
 };
 
@@ -45,9 +47,9 @@ enum class SegmentKind {
   kResidual,       // x, branch -> x + multiplier * dropout(branch). ResidualNode. none
   kMlp,            // normed -> branch. MlpNode. SwiGluMlp: gate.weight, up.weight (ffn, width), [gate.bias, up.bias],
                    // down.weight (width, ffn), [down.bias]. GeluMlp: up.weight, [up.bias], down.weight, [down.bias]
-  kLogits,         // normed -> logits, times the head's multiplier. HeadNode. head.weight (vocabulary, width);
-                   // where tied, embedding.weight
-  kLoss,           // logits -> loss (targets from the batch): the cross-entropy in nats. HeadNode. none
+  kLogits,         // normed -> logits, times the head's multiplier, and their statistics (nn/segment.h: none on one
+                   // rank). HeadNode. head.weight (vocabulary, width); where tied, embedding.weight
+  kLoss,           // logits, statistics -> loss (targets from the batch): the cross-entropy in nats. HeadNode. none
 };
 
 // A micro-batch's size, on which costs depend.

@@ -17,6 +17,7 @@ struct Parts {
 };
 
 at::Tensor leaf(const at::Tensor& tensor, bool training) {
+  if (!tensor.defined()) return tensor;
   return tensor.detach().set_requires_grad(training && tensor.is_floating_point());
 }
 
@@ -27,7 +28,7 @@ Parts differentiable(const Saved& saved, size_t leaves, Tensors& output_gradient
   Tensors gradients;
   for (size_t i = 0; i < output_gradients.size(); ++i) {
     const at::Tensor& output = saved.tensors[leaves + i];
-    if (!output.requires_grad() || !output_gradients[i].defined()) continue;
+    if (!output.defined() || !output.requires_grad() || !output_gradients[i].defined()) continue;
     parts.outputs.push_back(output);
     gradients.push_back(output_gradients[i].to(output.scalar_type()));
   }
@@ -54,7 +55,7 @@ Tensors AutogradSegment::forward(RunContext& context, const Tensors& inputs, Sav
     saved.tensors.insert(saved.tensors.end(), computed.begin(), computed.end());
   }
   Tensors outputs;
-  for (const at::Tensor& output : computed) outputs.push_back(output.detach());
+  for (const at::Tensor& output : computed) outputs.push_back(output.defined() ? output.detach() : output);
   return outputs;
 }
 
@@ -65,13 +66,13 @@ Tensors AutogradSegment::backward(RunContext& context, Saved& saved, Tensors out
   WEFT_CHECK(!parts.outputs.empty());
   Tensors wanted;
   for (const at::Tensor& each : parts.leaves) {
-    if (each.requires_grad()) wanted.push_back(each);
+    if (each.defined() && each.requires_grad()) wanted.push_back(each);
   }
   const Tensors found =
       torch::autograd::grad(parts.outputs, wanted, output_gradients, /*retain_graph=*/{}, false, /*allow_unused=*/true);
   Tensors gradients(leaves);
   for (size_t i = 0, next = 0; i < leaves; ++i) {
-    if (parts.leaves[i].requires_grad()) gradients[i] = found[next++];
+    if (parts.leaves[i].defined() && parts.leaves[i].requires_grad()) gradients[i] = found[next++];
   }
   const Tensors weights(gradients.begin() + static_cast<std::ptrdiff_t>(inputs), gradients.end());
   context.weight_gradient([weights, parameters = context.parameters, indices = parameters_] {

@@ -17,7 +17,7 @@ class LogitsSegment : public Segment {
     const at::Tensor x = as_rows(inputs[0]);
     if (context.training) saved.tensors = {x};
     const at::Tensor logits = product_.forward(*context.parameters, multiplied(x), at::kFloat);
-    return {logits.view({inputs[0].size(0), inputs[0].size(1), -1})};
+    return {logits.view({inputs[0].size(0), inputs[0].size(1), -1}), at::Tensor()};
   }
 
   Tensors backward(RunContext& context, Saved& saved, Tensors output_gradients) override {

@@ -26,7 +26,7 @@ class LossSegment : public Segment {
     return {at::scalar_tensor(result.loss_sum, at::TensorOptions(at::kDouble).device(logits.device()))};
   }
 
-  Tensors backward(RunContext&, Saved& saved, Tensors) override { return {std::move(saved.tensors[0])}; }
+  Tensors backward(RunContext&, Saved& saved, Tensors) override { return {std::move(saved.tensors[0]), at::Tensor()}; }
 };
 
 }  // namespace

@@ -159,7 +159,7 @@ class PlainLogits : public PlainSegment {
  public:
   using PlainSegment::PlainSegment;
   Tensors compute(RunContext&, const Tensors& inputs, const Tensors& parameters) override {
-    return {at::linear(inputs[0], parameters[0]) * node_of<model::HeadNode>(description_).multiplier};
+    return {at::linear(inputs[0], parameters[0]) * node_of<model::HeadNode>(description_).multiplier, at::Tensor()};
   }
 };
 

@@ -10,16 +10,23 @@
 #include <ATen/core/Tensor.h>
 
 #include "nn/parameter_store.h"
+#include "nn/shard.h"
 
 namespace weft::nn {
 
-// The tokens of one micro-batch. All are int64, [sequences, length], on the compute device.
+// The tokens of one micro-batch that a context rank holds. All are int64, on the compute device; tokens, targets and
+// positions are [sequences, tokens held of each], in the order of context_units (shard.h).
 struct MicroBatch {
   at::Tensor tokens;
-  at::Tensor targets;     // -1: not predicted
-  at::Tensor positions;   // of the token in its document (or in its sequence, where documents are joined)
-  at::Tensor documents;   // undefined: attention crosses the whole sequence; else the document's index in the sequence
+  at::Tensor targets;    // -1: not predicted
+  at::Tensor positions;  // of the token in its document (or in its sequence, where documents are joined)
+  // [sequences, length], of whole sequences, since keys need them. Undefined: attention crosses the whole sequence;
+  // else the document's index in the sequence.
+  at::Tensor documents;
   at::Tensor sample_ids;  // [sequences], global; keys of random numbers
+  int64_t length = 0;     // of whole sequences; 0: what the tokens have
+
+  [[nodiscard]] int64_t whole_length() const { return length > 0 ? length : tokens.size(1); }
 };
 
 // Keys and values of earlier tokens, for generation. One entry a layer, by the path of its attention segment, filled by
@@ -42,8 +49,10 @@ enum class WeightGradients {
 struct RunContext {
   bool training = false;  // keep what the backward needs; apply dropout
   uint64_t seed = 0;
-  int64_t step = 0;       // keys random numbers
-  double loss_scale = 1;  // 1 / target tokens of the global batch: what a token's loss counts in gradients
+  int64_t step = 0;          // keys random numbers
+  double loss_scale = 1;     // 1 / target tokens of the global batch: what a token's loss counts in gradients
+  Shard shard;               // what this rank computes
+  int64_t first_sample = 0;  // id of the global batch's first sequence: leaves of sums are numbered from it
   const MicroBatch* batch = nullptr;
   ParameterStore* parameters = nullptr;
   KeyValueCache* cache = nullptr;  // set in generation only

@@ -19,9 +19,9 @@ struct Shard {
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 
-// The units (of kUnits near-equal ones, as part() divides the sequence) that a context rank holds, in the order in which
-// its tokens lie: pieces r and 2 context - 1 - r of 2 context near-equal pieces, so that under a causal mask all ranks
-// have about the same work.
+// The units (of kUnits near-equal ones, as part() divides the sequence) that a context rank holds, in the order in
+// which its tokens lie: pieces r and 2 context - 1 - r of 2 context near-equal pieces, so that under a causal mask all
+// ranks have about the same work.
 [[nodiscard]] std::vector<int64_t> context_units(int64_t context, int64_t rank);
 
 // Those of them that a tensor rank holds where the residual stream is cut along the sequence: consecutive ones of
