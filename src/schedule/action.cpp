@@ -77,6 +77,8 @@ std::string text(const Action& action) {
   add("slice", action.slice);
   add("peer", action.peer);
   add("value", action.value);
+  add("bucket", action.bucket);
+  if (action.direction == Direction::kBackward) arguments.emplace_back("gradient");
   return arguments.empty() ? std::string(name(action.op))
                            : fmt::format("{}({})", name(action.op), fmt::join(arguments, ", "));
 }

@@ -35,6 +35,9 @@ enum class Purpose : uint8_t { kNone, kLoss, kNorm, kAmax, kTied, kOwners };
 
 enum class Stream : uint8_t { kCompute, kPipelineForward, kPipelineBackward, kData, kTensor };
 
+// What a Redistribute moves: a value on its way to its readers, or the value's gradient on its way back.
+enum class Direction : uint8_t { kForward, kBackward };
+
 // At most 64 bytes. -1 where a field has no meaning. At the stage level `segment` is -1: Forward means the whole stage;
 // at the lowered level it names one segment of the model's description.
 struct Action {
@@ -42,12 +45,14 @@ struct Action {
   Part part = Part::kWhole;
   Purpose purpose = Purpose::kNone;
   Stream stream = Stream::kCompute;
+  Direction direction = Direction::kForward;
   int32_t stage = -1;
   int32_t segment = -1;
   int32_t micro_batch = -1;
   int32_t slice = -1;
-  int32_t peer = -1;   // pipeline role at the other end of a message
-  int32_t value = -1;  // the value sent, redistributed or freed
+  int32_t peer = -1;    // pipeline role at the other end of a message
+  int32_t value = -1;   // the value sent, redistributed or freed
+  int32_t bucket = -1;  // of parameters (model/buckets.h), unsharded, resharded or reduced
   // Actions of the same role that must be done before, as a range into RoleSchedule::dependencies. Program order holds
   // within a stream; across streams only dependencies do.
   uint32_t first_dependency = 0;

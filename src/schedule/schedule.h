@@ -7,6 +7,7 @@
 
 #include "model/description.h"
 #include "schedule/action.h"
+#include "schedule/layout.h"
 
 namespace weft::schedule {
 
@@ -39,8 +40,13 @@ struct Schedule {
 [[nodiscard]] Schedule split_backward(const Schedule& schedule);
 
 // Lowers a stage-level schedule: Forward and Backward of a stage become those of its segments, and every value is freed
-// after the last forward that reads it. What a backward needs of it is kept by its segment.
-[[nodiscard]] Schedule expand(const Schedule& schedule, const model::ModelDescription& model);
+// after the last forward that reads it. What a backward needs of it is kept by its segment. Between them stands the
+// traffic of the layout: a value is redistributed right behind its forward, its gradient right before its backward;
+// a bucket's gradient is reduced behind the last backward that adds to it (with zero >= 2: of each micro-batch); with
+// zero = 3 a bucket is unsharded in front of its next use and at most Layout::whole_buckets are whole; with zero 1 and
+// 2 all are unsharded behind the step.
+[[nodiscard]] Schedule expand(const Schedule& schedule, const model::ModelDescription& model,
+                              const Layout& layout = {});
 
 // What is wrong with it, or an empty string.
 // Both levels: stages hold consecutive segments and all of them; each (stage, micro-batch) has one Forward, and where
@@ -50,7 +56,9 @@ struct Schedule {
 // after that of the stage behind, where one role has both. Lowered level: a value is read after it was written and
 // before it is freed, and freed once; a segment's backward runs after those of all that read its outputs, so that every
 // gradient is whole before it is used; and gradients of one value are added in the order of its readers, the last
-// first.
-[[nodiscard]] std::string validate(const Schedule& schedule, const model::ModelDescription& model);
+// first. Traffic: exactly what the layout asks for, where expand() may put it: nothing is read before it was
+// redistributed, no gradient is reduced before it is complete, no bucket is used while it is not whole.
+[[nodiscard]] std::string validate(const Schedule& schedule, const model::ModelDescription& model,
+                                   const Layout& layout = {});
 
 }  // namespace weft::schedule

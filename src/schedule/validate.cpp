@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "schedule/schedule.h"
+#include "schedule/validate_traffic.h"
 
 namespace weft::schedule {
 namespace {
@@ -118,6 +119,8 @@ class Walk {
     if (lowered_) freed_.resize(values_.size() * static_cast<size_t>(micro_batches_));
   }
 
+  [[nodiscard]] bool lowered() const { return lowered_; }
+
   void run() {
     for (size_t role = 0; role < schedule_.roles.size(); ++role) {
       role_ = static_cast<int32_t>(role);
@@ -146,18 +149,25 @@ class Walk {
   // Fields that the op gives no meaning must be at rest, so that nothing is silently ignored.
   void check_fields(const RoleSchedule& list, size_t index) const {
     const Action& action = list.actions[index];
+    const bool traffic = is_traffic(action.op);
+    const bool of_value = action.op == Op::kRedistribute;
+    const bool of_micro_batch = of_value || action.op == Op::kReduceGradient;
     const bool compute = action.op == Op::kForward || action.op == Op::kBackward || action.op == Op::kBackwardInput ||
                          action.op == Op::kBackwardWeight;
     const bool free = action.op == Op::kFree;
-    if (!compute && !free && action.op != Op::kReduce && action.op != Op::kStep) fail("not known to this validator");
-    if (free && !lowered_) fail("values are freed at the lowered level only");
+    if (!compute && !free && !traffic && action.op != Op::kReduce && action.op != Op::kStep) {
+      fail("not known to this validator");
+    }
+    if ((free || traffic) && !lowered_) fail("stands at the lowered level only");
     if (action.part != Part::kWhole || action.stream != Stream::kCompute) fail("must be whole and on compute");
     if (action.slice != -1 || action.peer != -1) fail("has neither slice nor peer");
     if ((action.purpose != Purpose::kNone) != (action.op == Op::kReduce)) fail("only a reduction has a purpose");
-    if ((action.stage != -1) != (compute || free)) fail("stage is wrong");
-    if ((action.micro_batch != -1) != (compute || free)) fail("micro-batch is wrong");
+    if ((action.stage != -1) != (compute || free || of_value)) fail("stage is wrong");
+    if ((action.micro_batch != -1) != (compute || free || of_micro_batch)) fail("micro-batch is wrong");
     if ((action.segment != -1) != (compute && lowered_)) fail("segment is wrong");
-    if ((action.value != -1) != free) fail("value is wrong");
+    if ((action.value != -1) != (free || of_value)) fail("value is wrong");
+    if ((action.bucket != -1) != (traffic && !of_value)) fail("bucket is wrong");
+    if (action.direction == Direction::kBackward && !of_value) fail("only a redistribution has a direction");
     if (compute || free) {
       if (action.micro_batch < 0 || action.micro_batch >= micro_batches_) fail("no such micro-batch");
       if (action.stage < 0 || action.stage >= static_cast<int64_t>(schedule_.stages.size())) fail("no such stage");
@@ -170,6 +180,7 @@ class Walk {
   }
 
   void visit(const Action& action) {
+    if (is_traffic(action.op)) return;  // validate_traffic.h
     if (step_ > 0) fail("comes after the step");
     switch (action.op) {
       case Op::kForward:
@@ -303,11 +314,12 @@ class Walk {
 
 }  // namespace
 
-std::string validate(const Schedule& schedule, const model::ModelDescription& model) {
+std::string validate(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout) {
   try {
     check_stages(schedule, model);
-    Walk(schedule, model).run();
-    return "";
+    Walk walk(schedule, model);
+    walk.run();
+    return walk.lowered() ? validate_traffic(schedule, model, layout) : "";
   } catch (const Invalid& invalid) {
     return invalid.reason;
   }

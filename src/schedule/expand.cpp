@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "model/buckets.h"
+#include "schedule/schedule.h"
+
+namespace weft::schedule {
+namespace {
+
+using Actions = std::vector<Action>;
+
+bool is_backward(Op op) { return op == Op::kBackward || op == Op::kBackwardInput || op == Op::kBackwardWeight; }
+
+bool on_segments(Op op) { return op == Op::kForward || is_backward(op); }
+
+Actions lower(const Actions& actions, const std::vector<Stage>& stages) {
+  Actions lowered;
+  for (const Action& action : actions) {
+    if (!on_segments(action.op)) {
+      lowered.push_back(action);
+      continue;
+    }
+    const Stage& stage = stages[static_cast<size_t>(action.stage)];
+    for (int32_t i = 0; i < stage.segment_count; ++i) {
+      const int32_t offset = action.op == Op::kForward ? i : stage.segment_count - 1 - i;
+      lowered.push_back(action);
+      lowered.back().segment = stage.first_segment + offset;
+    }
+  }
+  return lowered;
+}
+
+Action redistribute(const Action& neighbour, int value, Direction direction) {
+  Action action;
+  action.op = Op::kRedistribute;
+  action.direction = direction;
+  action.stage = neighbour.stage;
+  action.micro_batch = neighbour.micro_batch;
+  action.value = value;
+  return action;
+}
+
+Action on_bucket(Op op, int bucket, int32_t micro_batch = -1) {
+  Action action;
+  action.op = op;
+  action.bucket = bucket;
+  action.micro_batch = micro_batch;
+  return action;
+}
+
+class Expansion {
+ public:
+  Expansion(const model::ModelDescription& model, const Layout& layout, int32_t micro_batches)
+      : model_(model),
+        layout_(layout),
+        micro_batches_(micro_batches),
+        values_(value_layouts(model, layout)),
+        buckets_(model::parameter_buckets(model)),
+        reduced_(reduced_buckets(model, layout)) {}
+
+  [[nodiscard]] Actions redistribute_values(const Actions& actions) const {
+    Actions result;
+    for (const Action& action : actions) {
+      const bool forward = action.op == Op::kForward;
+      if (action.op == Op::kBackward || action.op == Op::kBackwardInput) add_redistributions(action, result);
+      result.push_back(action);
+      if (forward) add_redistributions(action, result);
+    }
+    return result;
+  }
+
+  // Behind the last forward that reads a value, or writes it where none reads it.
+  [[nodiscard]] Actions free_values(const Actions& actions) const {
+    std::map<std::pair<int32_t, int32_t>, size_t> last;  // (micro-batch, value) -> index of the action
+    for (size_t index = 0; index < actions.size(); ++index) {
+      const Action& action = actions[index];
+      if (action.op == Op::kRedistribute && action.direction == Direction::kForward) {
+        last[{action.micro_batch, action.value}] = index;
+      }
+      if (action.op != Op::kForward) continue;
+      const model::SegmentDescription& segment = model_.segments[static_cast<size_t>(action.segment)];
+      for (const int value : segment.inputs) last[{action.micro_batch, value}] = index;
+      for (const int value : segment.outputs) last[{action.micro_batch, value}] = index;
+    }
+    std::multimap<size_t, int32_t> freed;
+    for (const auto& [key, index] : last) freed.emplace(index, key.second);
+    Actions result;
+    for (size_t index = 0; index < actions.size(); ++index) {
+      result.push_back(actions[index]);
+      const auto [first, end] = freed.equal_range(index);
+      for (auto entry = first; entry != end; ++entry) {
+        Action free;
+        free.op = Op::kFree;
+        free.stage = actions[index].stage;
+        free.micro_batch = actions[index].micro_batch;
+        free.value = entry->second;
+        result.push_back(free);
+      }
+    }
+    return result;
+  }
+
+  // Behind the last backward that adds to a bucket: of the step, or of each micro-batch where whole gradients are not
+  // kept.
+  [[nodiscard]] Actions reduce_gradients(const Actions& actions) const {
+    std::map<std::pair<int32_t, int>, size_t> last;  // (micro-batch or -1, bucket) -> index of the action
+    for (size_t index = 0; index < actions.size(); ++index) {
+      if (!is_backward(actions[index].op)) continue;
+      const int32_t micro_batch = layout_.zero >= 2 ? actions[index].micro_batch : -1;
+      for (const int bucket : buckets_of(actions[index])) {
+        if (reduced_[static_cast<size_t>(bucket)]) last[{micro_batch, bucket}] = index;
+      }
+    }
+    std::multimap<size_t, std::pair<int32_t, int>> reduced;
+    for (const auto& [key, index] : last) reduced.emplace(index, key);
+    Actions result;
+    for (size_t index = 0; index < actions.size(); ++index) {
+      result.push_back(actions[index]);
+      const auto [first, end] = reduced.equal_range(index);
+      for (auto entry = first; entry != end; ++entry) {
+        const auto [micro_batch, bucket] = entry->second;
+        result.push_back(on_bucket(Op::kReduceGradient, bucket, micro_batch < 0 ? micro_batches_ - 1 : micro_batch));
+      }
+    }
+    return result;
+  }
+
+  // A bucket is whole from its first use on until another one needs its place: the one whose last use lies furthest
+  // back.
+  [[nodiscard]] Actions unshard(const Actions& actions) const {
+    if (layout_.shards() == 1) return actions;
+    if (layout_.zero < 3) return unshard_behind_step(actions);
+    Actions result;
+    std::vector<int> whole;  // the latest use last
+    for (const Action& action : actions) {
+      const std::vector<int> needed = on_segments(action.op) ? buckets_of(action) : std::vector<int>{};
+      for (const int bucket : needed) {
+        const auto held = std::ranges::find(whole, bucket);
+        if (held != whole.end()) {
+          whole.erase(held);
+        } else {
+          make_room(whole, needed, result);
+          result.push_back(on_bucket(Op::kUnshard, bucket));
+        }
+        whole.push_back(bucket);
+      }
+      result.push_back(action);
+    }
+    // In front of what ends the step: nothing there reads values.
+    const auto tail = std::ranges::find_if(result, [](const Action& action) { return action.op == Op::kReduce; });
+    Actions reshards;
+    for (const int bucket : whole) reshards.push_back(on_bucket(Op::kReshard, bucket));
+    result.insert(tail, reshards.begin(), reshards.end());
+    return result;
+  }
+
+ private:
+  static std::vector<bool> reduced_buckets(const model::ModelDescription& model, const Layout& layout) {
+    const model::ParameterBuckets buckets = model::parameter_buckets(model);
+    const bool all = layout.batch_ranks() * layout.context > 1;
+    std::vector<bool> reduced(static_cast<size_t>(buckets.count), all);
+    const std::vector<bool> partial = partial_over_tensor(model, layout);
+    for (size_t index = 0; index < partial.size(); ++index) {
+      if (partial[index]) reduced[static_cast<size_t>(buckets.of_parameter[index])] = true;
+    }
+    return reduced;
+  }
+
+  [[nodiscard]] const std::vector<int>& buckets_of(const Action& action) const {
+    return buckets_.of_segment[static_cast<size_t>(action.segment)];
+  }
+
+  void add_redistributions(const Action& action, Actions& result) const {
+    const bool forward = action.op == Op::kForward;
+    for (const int value : model_.segments[static_cast<size_t>(action.segment)].outputs) {
+      const ValueLayout& layout = values_[static_cast<size_t>(value)];
+      if (forward ? layout.moves_forward() : layout.moves_backward()) {
+        result.push_back(redistribute(action, value, forward ? Direction::kForward : Direction::kBackward));
+      }
+    }
+  }
+
+  void make_room(std::vector<int>& whole, const std::vector<int>& needed, Actions& result) const {
+    while (static_cast<int>(whole.size()) >= std::max(layout_.whole_buckets, 1)) {
+      const auto is_spare = [&](int bucket) { return std::ranges::find(needed, bucket) == needed.end(); };
+      const auto oldest = std::ranges::find_if(whole, is_spare);
+      if (oldest == whole.end()) return;  // one segment needs more than the bound
+      result.push_back(on_bucket(Op::kReshard, *oldest));
+      whole.erase(oldest);
+    }
+  }
+
+  [[nodiscard]] Actions unshard_behind_step(const Actions& actions) const {
+    Actions result = actions;
+    if (result.empty() || result.back().op != Op::kStep) return result;
+    for (int bucket = 0; bucket < buckets_.count; ++bucket) result.push_back(on_bucket(Op::kUnshard, bucket));
+    return result;
+  }
+
+  const model::ModelDescription& model_;
+  const Layout& layout_;
+  int32_t micro_batches_;
+  std::vector<ValueLayout> values_;
+  model::ParameterBuckets buckets_;
+  std::vector<bool> reduced_;
+};
+
+}  // namespace
+
+Schedule expand(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout) {
+  Schedule expanded = schedule;
+  const Expansion expansion(model, layout, schedule.micro_batches);
+  for (RoleSchedule& role : expanded.roles) {
+    // Every action of today's generators stands on the compute stream, where program order is all there is.
+    WEFT_CHECK(role.dependencies.empty());
+    Actions actions = lower(role.actions, schedule.stages);
+    actions = expansion.redistribute_values(actions);
+    actions = expansion.free_values(actions);
+    actions = expansion.reduce_gradients(actions);
+    role.actions = expansion.unshard(actions);
+  }
+  return expanded;
+}
+
+}  // namespace weft::schedule

@@ -1,0 +1,256 @@
+#include "schedule/validate_traffic.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "model/buckets.h"
+
+namespace weft::schedule {
+namespace {
+
+struct Invalid {
+  std::string reason;
+};
+
+template <typename... Arguments>
+[[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  throw Invalid{fmt::format(format, std::forward<Arguments>(arguments)...)};
+}
+
+using Key = std::pair<int32_t, int32_t>;  // (micro-batch, value, segment or bucket)
+
+class Walk {
+ public:
+  Walk(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout)
+      : schedule_(schedule),
+        model_(model),
+        layout_(layout),
+        values_(value_layouts(model, layout)),
+        partial_(partial_over_tensor(model, layout)),
+        buckets_(model::parameter_buckets(model)) {}
+
+  void run(const std::vector<Action>& actions) {
+    for (const Action& action : actions) trains_ |= action.op == Op::kStep;
+    for (size_t index = 0; index < actions.size(); ++index) {
+      try {
+        visit(actions[index]);
+      } catch (const Invalid& invalid) {
+        fail("action {}: {}: {}", index, text(actions[index]), invalid.reason);
+      }
+    }
+    finish();
+  }
+
+ private:
+  [[nodiscard]] const ValueLayout& layout_of(int value) const { return values_[static_cast<size_t>(value)]; }
+  [[nodiscard]] const model::SegmentDescription& segment(int index) const {
+    return model_.segments[static_cast<size_t>(index)];
+  }
+  [[nodiscard]] bool divided() const { return layout_.shards() > 1; }
+
+  void visit(const Action& action) {
+    switch (action.op) {
+      case Op::kForward:
+        return forward(action);
+      case Op::kBackward:
+        backward_input(action);
+        return weights_.insert({action.micro_batch, action.segment}), void();
+      case Op::kBackwardInput:
+        return backward_input(action);
+      case Op::kBackwardWeight:
+        check_buckets(action);
+        weights_.insert({action.micro_batch, action.segment});
+        return;
+      case Op::kRedistribute:
+        return redistribute(action);
+      case Op::kUnshard:
+      case Op::kReshard:
+        return move_bucket(action);
+      case Op::kReduceGradient:
+        return reduce_gradient(action);
+      case Op::kReduce:
+        if (action.purpose == Purpose::kNorm) check_reduced();
+        return;
+      case Op::kStep:
+        stepped_ = true;
+        return;
+      default:
+        return;
+    }
+  }
+
+  void check_buckets(const Action& action) const {
+    if (!divided() || layout_.zero < 3) return;
+    for (const int bucket : buckets_.of_segment[static_cast<size_t>(action.segment)]) {
+      if (!whole_.contains(bucket)) fail("bucket {} is not whole", bucket);
+    }
+  }
+
+  void forward(const Action& action) {
+    check_buckets(action);
+    for (const int value : segment(action.segment).inputs) {
+      if (layout_of(value).moves_forward() && !forward_moved_.contains({action.micro_batch, value})) {
+        fail("reads value {} before it was redistributed", value);
+      }
+    }
+    forwards_.insert({action.micro_batch, action.segment});
+  }
+
+  void backward_input(const Action& action) {
+    check_buckets(action);
+    for (const int value : segment(action.segment).outputs) {
+      if (layout_of(value).moves_backward() && !backward_moved_.contains({action.micro_batch, value})) {
+        fail("needs the gradient of value {}, which was not redistributed", value);
+      }
+    }
+    inputs_.insert({action.micro_batch, action.segment});
+  }
+
+  void redistribute(const Action& action) {
+    if (action.value < 0 || action.value >= static_cast<int64_t>(values_.size())) fail("no such value");
+    if (action.micro_batch < 0 || action.micro_batch >= schedule_.micro_batches) fail("no such micro-batch");
+    const bool forward = action.direction == Direction::kForward;
+    const ValueLayout& layout = layout_of(action.value);
+    if (!(forward ? layout.moves_forward() : layout.moves_backward())) fail("the layout moves nothing here");
+    for (size_t index = 0; index < model_.segments.size(); ++index) {
+      const auto number = static_cast<int>(index);
+      const Key key{action.micro_batch, number};
+      const auto has = [&](const std::vector<int>& list) {
+        return std::ranges::find(list, action.value) != list.end();
+      };
+      if (has(segment(number).outputs)) {
+        if (!forwards_.contains(key)) fail("the value is not written");
+        if (!forward && inputs_.contains(key)) fail("comes after the gradient was used");
+      }
+      if (!has(segment(number).inputs)) continue;
+      if (forward && forwards_.contains(key)) fail("comes after segment {} read it", number);
+      if (!forward && !inputs_.contains(key)) fail("the gradient of segment {} is missing", number);
+    }
+    if (!(forward ? forward_moved_ : backward_moved_).insert({action.micro_batch, action.value}).second) {
+      fail("done before");
+    }
+  }
+
+  void check_bucket(const Action& action) const {
+    if (action.bucket < 0 || action.bucket >= buckets_.count) fail("no such bucket");
+  }
+
+  void move_bucket(const Action& action) {
+    check_bucket(action);
+    if (!divided()) fail("buckets are not divided");
+    if (layout_.zero < 3) {
+      if (action.op == Op::kReshard || !stepped_) fail("with zero < 3 buckets are unsharded behind the step");
+      if (!whole_.insert(action.bucket).second) fail("done before");
+      return;
+    }
+    if (stepped_) fail("comes after the step");
+    if (action.op == Op::kReshard) {
+      if (whole_.erase(action.bucket) == 0) fail("it is not whole");
+      return;
+    }
+    if (!whole_.insert(action.bucket).second) fail("it is whole already");
+    if (static_cast<int>(whole_.size()) > most_whole()) {
+      fail("{} buckets would be whole, at most {} may be", whole_.size(), most_whole());
+    }
+  }
+
+  [[nodiscard]] int most_whole() const {
+    size_t most = static_cast<size_t>(std::max(layout_.whole_buckets, 1));
+    for (const auto& needed : buckets_.of_segment) most = std::max(most, needed.size());
+    return static_cast<int>(most);
+  }
+
+  [[nodiscard]] bool needs_reduction(int bucket) const {
+    if (layout_.batch_ranks() * layout_.context > 1) return used(bucket);
+    for (size_t index = 0; index < partial_.size(); ++index) {
+      if (partial_[index] && buckets_.of_parameter[index] == bucket) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool uses(size_t segment, int bucket) const {
+    return std::ranges::find(buckets_.of_segment[segment], bucket) != buckets_.of_segment[segment].end();
+  }
+
+  [[nodiscard]] bool used(int bucket) const {
+    for (size_t segment = 0; segment < buckets_.of_segment.size(); ++segment) {
+      if (uses(segment, bucket)) return true;
+    }
+    return false;
+  }
+
+  void reduce_gradient(const Action& action) {
+    check_bucket(action);
+    if (!needs_reduction(action.bucket)) fail("nothing is to be added");
+    const int32_t last = schedule_.micro_batches - 1;
+    const bool each = layout_.zero >= 2;
+    if (action.micro_batch < 0 || action.micro_batch > last || (!each && action.micro_batch != last)) {
+      fail("micro-batch is wrong");
+    }
+    for (size_t index = 0; index < model_.segments.size(); ++index) {
+      if (!uses(index, action.bucket)) continue;
+      for (int32_t micro_batch = each ? action.micro_batch : 0; micro_batch <= action.micro_batch; ++micro_batch) {
+        if (!weights_.contains({micro_batch, static_cast<int32_t>(index)})) {
+          fail("the weight gradient of segment {}, micro-batch {} is missing", index, micro_batch);
+        }
+      }
+    }
+    int32_t& next = reduced_[action.bucket];
+    if (each && action.micro_batch != next) fail("expected micro-batch {}", next);
+    if (next > last) fail("done before");
+    next = action.micro_batch + 1;
+  }
+
+  void check_reduced() const {
+    for (int bucket = 0; bucket < buckets_.count; ++bucket) {
+      const auto found = reduced_.find(bucket);
+      const bool done = found != reduced_.end() && found->second == schedule_.micro_batches;
+      if (needs_reduction(bucket) && !done) fail("the gradient of bucket {} is not reduced", bucket);
+    }
+  }
+
+  void finish() const {
+    if (!divided()) return;
+    if (layout_.zero >= 3) {
+      if (!whole_.empty()) fail("bucket {} is never resharded", *whole_.begin());
+    } else if (trains_ && static_cast<int>(whole_.size()) != buckets_.count) {
+      fail("not every bucket is unsharded behind the step");
+    }
+  }
+
+  const Schedule& schedule_;
+  const model::ModelDescription& model_;
+  const Layout& layout_;
+  std::vector<ValueLayout> values_;
+  std::vector<bool> partial_;
+  model::ParameterBuckets buckets_;
+  std::set<Key> forwards_, inputs_, weights_;     // by segment
+  std::set<Key> forward_moved_, backward_moved_;  // by value
+  std::set<int> whole_;
+  std::map<int, int32_t> reduced_;  // micro-batches reduced of each bucket
+  bool trains_ = false;
+  bool stepped_ = false;
+};
+
+}  // namespace
+
+bool is_traffic(Op op) {
+  return op == Op::kRedistribute || op == Op::kUnshard || op == Op::kReshard || op == Op::kReduceGradient;
+}
+
+std::string validate_traffic(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout) {
+  for (size_t role = 0; role < schedule.roles.size(); ++role) {
+    try {
+      Walk(schedule, model, layout).run(schedule.roles[role].actions);
+    } catch (const Invalid& invalid) {
+      return fmt::format("role {}, {}", role, invalid.reason);
+    }
+  }
+  return "";
+}
+
+}  // namespace weft::schedule
