@@ -79,9 +79,6 @@ class AdamWStep : public execute::OptimizerStep {
     for (const auto& group : parameters.groups()) groups.push_back({group.weight_decay, group.master, {}});
     optimizer_ = optim::make_optimizer(recipe::AdamW{}, std::move(groups));
   }
-  double gradient_norm(nn::ParameterStore& parameters) override {
-    return optimizer_->gradient_norm(gradients(parameters));
-  }
   void apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) override {
     optimizer_->step(gradients(parameters), facts.gradient_norm, 1e-3);
     parameters.refresh_compute_copies();

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "execute/gradient_norm.h"
 
 namespace weft::execute {
 namespace {
@@ -156,7 +157,7 @@ class Run {
       output_.loss = output_.metrics["loss_sum"] / static_cast<double>(input_.target_tokens);
     } else if (action.purpose == schedule::Purpose::kNorm) {
       parameters_.finish_gradients();
-      output_.gradient_norm = optimizer().gradient_norm(parameters_);
+      output_.gradient_norm = gradient_norm(parameters_, nullptr, false);
     } else {
       throw Error(fmt::format("the executor has no handler for {}", schedule::text(action)));
     }

@@ -154,11 +154,6 @@ int64_t count_targets(const std::vector<nn::MicroBatch>& batches) {
 // Remembers what it was asked; changes nothing.
 class RecordingStep : public OptimizerStep {
  public:
-  double gradient_norm(nn::ParameterStore& parameters) override {
-    double sum = 0;
-    for (const auto& group : parameters.groups()) sum += group.gradient.to(at::kDouble).square().sum().item<double>();
-    return std::sqrt(sum);
-  }
   void apply(nn::ParameterStore&, const StepFacts& facts) override {
     if (refuse) throw Error("refused");
     applied.push_back(facts);

@@ -18,9 +18,6 @@ class OptimizerStep {
  public:
   virtual ~OptimizerStep() = default;
 
-  // The L2 norm of the step's whole gradient; ParameterStore::finish_gradients was called.
-  virtual double gradient_norm(nn::ParameterStore& parameters) = 0;
-
   // Changes the master values and refreshes the compute copies. May throw before it changed anything, which ends the
   // run with the parameters of the step before.
   virtual void apply(nn::ParameterStore& parameters, const StepFacts& facts) = 0;

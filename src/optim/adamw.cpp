@@ -1,23 +1,12 @@
 #include "optim/adamw.h"
 
 #include <cmath>
-#include <functional>
-#include <numeric>
 
 #include <ATen/ATen.h>
 
 #include "kernel/update.h"
 
 namespace weft::optim {
-namespace {
-
-at::Tensor view_of(const at::Tensor& flat, const Part& part) {
-  const int64_t size = std::accumulate(part.shape.begin(), part.shape.end(), int64_t{1}, std::multiplies<>());
-  return flat.narrow(0, part.offset, size).view(part.shape);
-}
-
-}  // namespace
-
 AdamW::AdamW(const recipe::AdamW& node, std::vector<Group> groups)
     : Optimizer(std::move(groups), node.clip),
       beta1_(node.betas.at(0)),
@@ -34,8 +23,8 @@ std::vector<StateTensor> AdamW::state() const {
   std::vector<StateTensor> tensors;
   for (size_t group = 0; group < groups().size(); ++group) {
     for (const Part& part : groups()[group].parts) {
-      tensors.push_back({part.path, "exp_avg", view_of(averages_[group], part)});
-      tensors.push_back({part.path, "exp_avg_sq", view_of(squares_[group], part)});
+      tensors.push_back({part.path, "exp_avg", averages_[group].narrow(0, part.offset, part.size)});
+      tensors.push_back({part.path, "exp_avg_sq", squares_[group].narrow(0, part.offset, part.size)});
     }
   }
   return tensors;

@@ -5,19 +5,11 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "kernel/update.h"
 #include "optim/adamw.h"
 
 namespace weft::optim {
 
 Optimizer::Optimizer(std::vector<Group> groups, double clip) : groups_(std::move(groups)), clip_(clip) {}
-
-double Optimizer::gradient_norm(std::span<const at::Tensor> gradients) const {
-  WEFT_CHECK(gradients.size() == groups_.size());
-  double squares = 0;
-  for (const at::Tensor& gradient : gradients) squares += kernel::sum_of_squares(gradient);
-  return std::sqrt(squares);
-}
 
 void Optimizer::step(std::span<const at::Tensor> gradients, double gradient_norm, double learning_rate) {
   WEFT_CHECK(gradients.size() == groups_.size() && std::isfinite(gradient_norm));

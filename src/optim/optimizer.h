@@ -15,11 +15,11 @@
 
 namespace weft::optim {
 
-// A parameter's range in its group's buffers.
+// A parameter's range in its group's buffers: all of it, or what this rank holds of it.
 struct Part {
   std::string path;
   int64_t offset = 0;
-  std::vector<int64_t> shape;
+  int64_t size = 0;
 };
 
 struct Group {
@@ -32,7 +32,7 @@ struct Group {
 struct StateTensor {
   std::string path;   // the parameter's
   std::string name;   // "exp_avg"
-  at::Tensor tensor;  // fp32, of the parameter's shape
+  at::Tensor tensor;  // fp32, flat, as long as the part
 };
 
 class Optimizer {
@@ -44,8 +44,6 @@ class Optimizer {
 
   // Gradients are flat fp32, one a group, and stay as they are.
 
-  // The L2 norm over all groups, summed in fp64 in a fixed order.
-  [[nodiscard]] double gradient_norm(std::span<const at::Tensor> gradients) const;
   // One step at this rate. Gradients are clipped to the global norm `clip`, given their norm, as torch's
   // clip_grad_norm_ does: times clip / (norm + 1e-6) where that is below 1. WEFT_CHECK: the norm is finite.
   void step(std::span<const at::Tensor> gradients, double gradient_norm, double learning_rate);

@@ -33,9 +33,7 @@ TEST(AdamW, FollowsTheFusedKernelOfTorch) {
     std::vector<at::Tensor> squares = {at::zeros_like(start), at::zeros_like(start)};
     for (int step = 1; step <= 5; ++step) {
       const std::vector<at::Tensor> gradients = {(start * step).sin(), (start * step).cos() * 1e-3};
-      const double norm = optimizer->gradient_norm(gradients);
-      const double exact = at::cat({gradients[0], gradients[1]}).to(at::kDouble).norm().item<double>();
-      EXPECT_NEAR(norm, exact, 1e-12 * exact);
+      const double norm = at::cat({gradients[0], gradients[1]}).to(at::kDouble).norm().item<double>();
       const double rate = 1e-2 / step;
       optimizer->step(gradients, norm, rate);
       const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;
@@ -60,7 +58,7 @@ TEST(AdamW, FirstStepInClosedForm) {
   const at::Tensor master = groups[0].master;
   const auto optimizer = make_optimizer(node, std::move(groups));
   const std::vector<at::Tensor> gradients = {numbers({1, -1, 0})};
-  optimizer->step(gradients, optimizer->gradient_norm(gradients), 0.1);
+  optimizer->step(gradients, std::sqrt(2.0), 0.1);
   const at::Tensor wanted = numbers({1 * 0.99 - 0.1 / 1.5, 2 * 0.99 + 0.1 / 1.5, -3 * 0.99});
   EXPECT_TRUE(at::allclose(master, wanted, 1e-6, 0));
 }
@@ -68,7 +66,7 @@ TEST(AdamW, FirstStepInClosedForm) {
 TEST(Optimizer, StateIsRestoredThroughItsTensors) {
   const auto make = [](at::Tensor& master) {
     master = at::linspace(-1, 1, 10, at::kFloat);
-    return make_optimizer(adamw(), {{true, master, {{"a", 0, {2, 3}}, {"b", 6, {4}}}}});
+    return make_optimizer(adamw(), {{true, master, {{"a", 0, 6}, {"b", 6, 4}}}});
   };
   const auto gradients = [](int step) { return std::vector<at::Tensor>{at::linspace(-1, 2, 10, at::kFloat) * step}; };
   at::Tensor master, resumed_master;
@@ -81,7 +79,7 @@ TEST(Optimizer, StateIsRestoredThroughItsTensors) {
   ASSERT_EQ(from.size(), 4U);
   EXPECT_EQ(from[0].path, "a");
   EXPECT_EQ(from[1].name, "exp_avg_sq");
-  EXPECT_EQ(from[1].tensor.sizes().vec(), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(from[1].tensor.numel(), 6);
   for (size_t i = 0; i < from.size(); ++i) {
     EXPECT_GT(from[i].tensor.abs().sum().item<double>(), 0);
     to[i].tensor.copy_(from[i].tensor);
@@ -99,7 +97,7 @@ TEST(Optimizer, RefusesGradientsThatAreNotNumbers) {
   const at::Tensor master = groups[0].master;
   const auto optimizer = make_optimizer(adamw(), std::move(groups));
   const std::vector<at::Tensor> gradients = {numbers({NAN, 0})};
-  EXPECT_THROW(optimizer->step(gradients, optimizer->gradient_norm(gradients), 0.1), Error);
+  EXPECT_THROW(optimizer->step(gradients, NAN, 0.1), Error);
   EXPECT_TRUE(at::equal(master, numbers({1, 2})));
 }
 

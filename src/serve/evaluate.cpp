@@ -48,7 +48,6 @@ class ListeningSegment final : public nn::Segment {
 // Gradients are wanted, not a step.
 class NoUpdate final : public execute::OptimizerStep {
  public:
-  double gradient_norm(nn::ParameterStore&) override { return 0; }
   void apply(nn::ParameterStore&, const execute::StepFacts&) override {}
 };
 

@@ -11,7 +11,7 @@
 namespace weft::train {
 namespace {
 
-// Parameters lie in a group's buffer in its order, without gaps.
+// Pieces lie in a group's buffer in its order, without gaps.
 std::vector<optim::Group> groups_of(const nn::ParameterStore& parameters) {
   std::vector<optim::Group> groups;
   for (const auto& group : parameters.groups()) {
@@ -19,10 +19,10 @@ std::vector<optim::Group> groups_of(const nn::ParameterStore& parameters) {
     flat.weight_decay = group.weight_decay;
     flat.master = group.master;
     int64_t offset = 0;
-    for (const int parameter : group.parameters) {
-      const at::Tensor& master = parameters.master(parameter);
-      flat.parts.push_back({parameters.path(parameter), offset, master.sizes().vec()});
-      offset += master.numel();
+    for (const int parameter : group.pieces) {
+      const int64_t size = parameters.piece(parameter).range.size();
+      flat.parts.push_back({parameters.path(parameter), offset, size});
+      offset += size;
     }
   }
   return groups;
@@ -46,14 +46,12 @@ void check_finite(const execute::StepFacts& facts) {
 }  // namespace
 
 RunOptimizer::RunOptimizer(const run::RunNode& run, nn::ParameterStore& parameters)
-    : run_(run), optimizer_(optim::make_optimizer(*run.optimizer, groups_of(parameters))) {}
+    : run_(run), parameters_(parameters), optimizer_(optim::make_optimizer(*run.optimizer, groups_of(parameters))) {
+  for (int index = 0; index < static_cast<int>(parameters.size()); ++index) indices_[parameters.path(index)] = index;
+}
 
 double RunOptimizer::learning_rate(int64_t step) const {
   return run_.optimizer->learning_rate * recipe::rate_factor(run_.phases, step);
-}
-
-double RunOptimizer::gradient_norm(nn::ParameterStore& parameters) {
-  return optimizer_->gradient_norm(gradients_of(parameters));
 }
 
 void RunOptimizer::apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) {
@@ -65,21 +63,25 @@ void RunOptimizer::apply(nn::ParameterStore& parameters, const execute::StepFact
 std::vector<checkpoint::StateTensor> RunOptimizer::state() const {
   std::vector<checkpoint::StateTensor> tensors;
   for (optim::StateTensor& tensor : optimizer_->state()) {
-    tensors.push_back({std::move(tensor.name), std::move(tensor.path), std::move(tensor.tensor)});
+    const auto parameter = indices_.at(tensor.path);
+    tensors.push_back(
+        {std::move(tensor.name), std::move(tensor.path), tensor.tensor.view(parameters_.global_shape(parameter))});
   }
   return tensors;
 }
 
 std::vector<ManifestOptimizerGroup> RunOptimizer::groups(const nn::ParameterStore& parameters) const {
   std::vector<ManifestOptimizerGroup> result;
-  for (const auto& group : parameters.groups()) {
-    ManifestOptimizerGroup entry;
-    entry.name = group.weight_decay ? "decayed" : "not decayed";
+  for (const bool weight_decay : {true, false}) {
+    ManifestOptimizerGroup& entry = result.emplace_back();
+    entry.name = weight_decay ? "decayed" : "not decayed";
     entry.kind = optimizer_->kind();
     entry.convention = "torch.optim.AdamW";
     entry.updates = optimizer_->steps();
-    for (const int parameter : group.parameters) entry.parameters.push_back(parameters.path(parameter));
-    result.push_back(std::move(entry));
+    for (int index = 0; index < static_cast<int>(parameters.size()); ++index) {
+      const bool member = !parameters.frozen(index) && parameters.weight_decay(index) == weight_decay;
+      if (member) entry.parameters.push_back(parameters.path(index));
+    }
   }
   return result;
 }

@@ -2,7 +2,9 @@
 // number.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "checkpoint/training_state.h"
@@ -20,7 +22,6 @@ class RunOptimizer final : public execute::OptimizerStep {
 
   [[nodiscard]] double learning_rate(int64_t step) const;  // steps count from 0
 
-  double gradient_norm(nn::ParameterStore& parameters) override;
   // Throws Error naming the step, before anything changes, where loss or norm is not finite.
   void apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) override;
 
@@ -31,6 +32,8 @@ class RunOptimizer final : public execute::OptimizerStep {
 
  private:
   const run::RunNode& run_;
+  const nn::ParameterStore& parameters_;
+  std::map<std::string, int> indices_;  // of the parameters, by path
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
 

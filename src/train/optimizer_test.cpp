@@ -21,6 +21,7 @@ struct Trained {
         optimizer(run, parameters) {
     initialize_parameters(parameters, model, run.train);
     parameters.begin_step();
+    parameters.finish_gradients();
     for (const auto& group : parameters.groups()) group.gradient.fill_(0.5);
   }
   run::RunNode run;
@@ -63,7 +64,7 @@ TEST(RunOptimizer, StateNamesEveryParameterThatLearns) {
   run::RunNode run = small_run();
   run.train.frozen = {"layers.0.*"};
   Trained trained(std::move(run));
-  trained.optimizer.apply(trained.parameters, {0, 1.0, trained.optimizer.gradient_norm(trained.parameters)});
+  trained.optimizer.apply(trained.parameters, {0, 1.0, 2.0});
   std::map<std::string, int> seen;
   for (const checkpoint::StateTensor& tensor : trained.optimizer.state()) {
     ++seen[tensor.path];
