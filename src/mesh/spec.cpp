@@ -15,26 +15,6 @@
 namespace weft::mesh {
 namespace {
 
-std::string_view element_name(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32:
-      return "f32";
-    case ElementType::kBFloat16:
-      return "bf16";
-    case ElementType::kFloat16:
-      return "f16";
-    case ElementType::kFloat64:
-      return "f64";
-    case ElementType::kInt64:
-      return "i64";
-    case ElementType::kInt32:
-      return "i32";
-    case ElementType::kUInt8:
-      return "u8";
-  }
-  WEFT_CHECK(false);
-}
-
 int64_t element_count(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
@@ -133,6 +113,26 @@ Placement gradient_placement(Placement forward) {
   WEFT_CHECK(false);
 }
 
+std::string_view text(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return "f32";
+    case ElementType::kBFloat16:
+      return "bf16";
+    case ElementType::kFloat16:
+      return "f16";
+    case ElementType::kFloat64:
+      return "f64";
+    case ElementType::kInt64:
+      return "i64";
+    case ElementType::kInt32:
+      return "i32";
+    case ElementType::kUInt8:
+      return "u8";
+  }
+  WEFT_CHECK(false);
+}
+
 std::string text(Placement placement) {
   switch (placement.kind) {
     case PlacementKind::kShard:
@@ -177,7 +177,7 @@ std::string Spec::text() const {
   for (size_t axis = 0; axis < placements.size() && axis < mesh.axes.size(); ++axis) {
     axes.push_back(fmt::format("{}: {}", mesh.axes[axis].name, mesh::text(placements[axis])));
   }
-  return fmt::format("{}[{}] {{{}}}", element_name(element_type), fmt::join(shape, ", "), fmt::join(axes, ", "));
+  return fmt::format("{}[{}] {{{}}}", mesh::text(element_type), fmt::join(shape, ", "), fmt::join(axes, ", "));
 }
 
 const Spec* intern(Spec spec) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::mesh {
@@ -43,6 +44,7 @@ struct Mesh {
 
 enum class ElementType : uint8_t { kFloat32, kBFloat16, kFloat16, kFloat64, kInt64, kInt32, kUInt8 };
 [[nodiscard]] int64_t element_size(ElementType type);
+[[nodiscard]] std::string_view text(ElementType type);  // "f32", "bf16", ...
 
 // Interned: two equal specs are one object, so that equality is equality of pointers. Lives as long as the program.
 struct Spec {
