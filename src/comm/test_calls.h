@@ -92,11 +92,13 @@ Bytes reduced_numbers(int size, int64_t count, Reduction reduction) {
 
 inline Bytes reduced_bfloat16(int size, int64_t count, Reduction reduction) {
   const auto widen = [](uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); };
+  std::vector<std::vector<uint16_t>> numbers;
+  for (int rank = 0; rank < size; ++rank) numbers.push_back(test_bfloat16(rank, count));
   std::vector<uint16_t> result;
   for (int64_t i = 0; i < count; ++i) {
-    float total = widen(test_bfloat16(0, count)[i]);
+    float total = widen(numbers[0][i]);
     for (int rank = 1; rank < size; ++rank) {
-      const float next = widen(test_bfloat16(rank, count)[i]);
+      const float next = widen(numbers[rank][i]);
       total = reduction == Reduction::kSum ? total + next : std::max(total, next);
     }
     const auto below = static_cast<uint16_t>(std::bit_cast<uint32_t>(total) >> 16);
