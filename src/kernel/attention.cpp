@@ -31,10 +31,17 @@ std::string_view backward_reason(const at::Tensor&, const AttentionInputs& input
   return blocks_reason(inputs);
 }
 
+// The key/value head that each of the query heads reads.
+at::Tensor head_map(int64_t heads, int64_t kv_heads, const AttentionPlace& place, const at::Device& device) {
+  const int64_t group = place.group > 0 ? place.group : heads / kv_heads;
+  const at::Tensor head = at::arange(heads, at::TensorOptions(at::kLong).device(device)).add_(place.first_head);
+  return head.div_(group, "floor").sub_(place.first_head / group);
+}
+
 // The reference works on [sequences, heads, rows, columns] in fp32.
-at::Tensor by_heads(const at::Tensor& x, int64_t heads) {
+at::Tensor by_heads(const at::Tensor& x, int64_t heads, const AttentionPlace& place) {
   at::Tensor wide = x.to(at::kFloat).transpose(1, 2);
-  return wide.size(1) == heads ? wide : wide.repeat_interleave(heads / wide.size(1), 1);
+  return wide.size(1) == heads ? wide : wide.index_select(1, head_map(heads, wide.size(1), place, x.device()));
 }
 
 // True where a query sees a key, [sequences or 1, 1, length, keys].
@@ -60,51 +67,64 @@ at::Tensor masked_scores(const at::Tensor& query, const at::Tensor& key, const A
 // Undefined where there is no dropout.
 at::Tensor probability_factors(const at::Tensor& scores, const AttentionOptions& options) {
   if (!options.dropout.enabled()) return {};
-  const int64_t length = scores.size(2);
-  const at::Tensor factors = dropout_factors(options.dropout, length, scores.size(1) * scores.size(3));
-  return factors.view({scores.size(0), length, scores.size(1), scores.size(3)}).transpose(1, 2).to(scores.device());
+  const int64_t heads = scores.size(1), length = scores.size(2), keys = scores.size(3);
+  const int64_t whole = options.place.length > 0 ? options.place.length : keys;
+  const int64_t all_heads = options.place.heads > 0 ? options.place.heads : heads;
+  Dropout dropout = options.dropout;
+  dropout.length = whole;
+  dropout.positions = {{keys - length, keys}};
+  const at::Tensor factors = dropout_factors(dropout, length, all_heads * whole);
+  return factors.view({scores.size(0), length, all_heads, whole})
+      .narrow(2, options.place.first_head, heads)
+      .narrow(3, 0, keys)
+      .transpose(1, 2)
+      .to(scores.device());
 }
 
 AttentionResult forward_reference(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                   const AttentionOptions& options) {
   const int64_t heads = query.size(2);
-  const at::Tensor scores = masked_scores(by_heads(query, heads), by_heads(key, heads), options);
+  const AttentionPlace& place = options.place;
+  const at::Tensor scores = masked_scores(by_heads(query, heads, place), by_heads(key, heads, place), options);
   AttentionResult result;
   result.logsumexp = scores.logsumexp({-1});
   at::Tensor probabilities = (scores - result.logsumexp.unsqueeze(-1)).exp();
   const at::Tensor factors = probability_factors(scores, options);
   if (factors.defined()) probabilities = probabilities * factors;
   result.output =
-      at::matmul(probabilities, by_heads(value, heads)).transpose(1, 2).to(query.scalar_type()).contiguous();
+      at::matmul(probabilities, by_heads(value, heads, place)).transpose(1, 2).to(query.scalar_type()).contiguous();
   return result;
 }
 
 // Sums the gradients of the query heads that share a key/value head.
-at::Tensor grouped(const at::Tensor& gradient, int64_t kv_heads) {
-  const int64_t group = gradient.size(1) / kv_heads;
-  return gradient.unflatten(1, {kv_heads, group}).sum(2).transpose(1, 2);
+at::Tensor grouped(const at::Tensor& gradient, int64_t kv_heads, const AttentionPlace& place) {
+  std::vector<int64_t> shape = gradient.sizes().vec();
+  shape[1] = kv_heads;
+  const at::Tensor map = head_map(gradient.size(1), kv_heads, place, gradient.device());
+  return at::zeros(shape, gradient.options()).index_add_(1, map, gradient).transpose(1, 2);
 }
 
 AttentionInputs backward_reference(const at::Tensor& doutput, const AttentionInputs& inputs,
                                    const AttentionResult& result, const AttentionOptions& options) {
   const int64_t heads = inputs.query.size(2), kv_heads = inputs.key.size(2);
-  const at::Tensor query = by_heads(inputs.query, heads);
-  const at::Tensor key = by_heads(inputs.key, heads);
-  const at::Tensor value = by_heads(inputs.value, heads);
-  const at::Tensor upper = by_heads(doutput, heads);
+  const AttentionPlace& place = options.place;
+  const at::Tensor query = by_heads(inputs.query, heads, place);
+  const at::Tensor key = by_heads(inputs.key, heads, place);
+  const at::Tensor value = by_heads(inputs.value, heads, place);
+  const at::Tensor upper = by_heads(doutput, heads, place);
   const at::Tensor scores = masked_scores(query, key, options);
   const at::Tensor probabilities = (scores - result.logsumexp.unsqueeze(-1)).exp();
   const at::Tensor factors = probability_factors(scores, options);
   at::Tensor dprobabilities = at::matmul(upper, value.transpose(2, 3));
   if (factors.defined()) dprobabilities = dprobabilities * factors;
   const at::Tensor used = factors.defined() ? probabilities * factors : probabilities;
-  const at::Tensor delta = (upper * by_heads(result.output, heads)).sum({-1}, true);
+  const at::Tensor delta = (upper * by_heads(result.output, heads, place)).sum({-1}, true);
   const at::Tensor dscores = probabilities * (dprobabilities - delta) * options.scale;
 
   AttentionInputs gradients = empty_gradients(inputs);
   gradients.query.copy_(at::matmul(dscores, key).transpose(1, 2));
-  gradients.key.copy_(grouped(at::matmul(dscores.transpose(2, 3), query), kv_heads));
-  gradients.value.copy_(grouped(at::matmul(used.transpose(2, 3), upper), kv_heads));
+  gradients.key.copy_(grouped(at::matmul(dscores.transpose(2, 3), query), kv_heads, place));
+  gradients.value.copy_(grouped(at::matmul(used.transpose(2, 3), upper), kv_heads, place));
   return gradients;
 }
 

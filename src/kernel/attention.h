@@ -11,13 +11,24 @@
 
 namespace weft::kernel {
 
+// Which of a model's heads these are and how long its sequences, where tensors hold a part of them. 0: all that the
+// tensors hold.
+struct AttentionPlace {
+  int64_t length = 0;      // of whole sequences
+  int64_t heads = 0;       // query heads of the model
+  int64_t first_head = 0;  // the tensors' first query head
+  int64_t group = 0;  // query heads that share a key/value head; the first key/value head is the first query head's
+};
+
 // Query number t of a sequence stands at key number t + keys - length: with a cache of earlier keys there are more keys
 // than queries. It sees keys up to its own place, at most `window` of them (0: all), none of another document.
 struct AttentionOptions {
   double scale = 1;
   int64_t window = 0;
-  at::Tensor documents;  // int64 [sequences, keys]; equal numbers stand next to each other. Undefined: one document
-  Dropout dropout;       // of the probabilities, as a tensor [sequences, length, heads, keys]
+  // int64 [sequences, keys], rows contiguous; equal numbers stand next to each other. Undefined: one document
+  at::Tensor documents;
+  AttentionPlace place;
+  Dropout dropout;  // of the probabilities, as a tensor [sequences, length, heads, length] of the whole model
 };
 
 struct AttentionResult {

@@ -19,17 +19,31 @@ constexpr int64_t kBlock = 64;
 
 struct Sizes {
   int64_t sequences, length, heads, keys, kv_heads, head_dim;
-  explicit Sizes(const AttentionInputs& inputs)
+  AttentionPlace place;
+  Sizes(const AttentionInputs& inputs, const AttentionPlace& given)
       : sequences(inputs.query.size(0)),
         length(inputs.query.size(1)),
         heads(inputs.query.size(2)),
         keys(inputs.key.size(1)),
         kv_heads(inputs.key.size(2)),
-        head_dim(inputs.query.size(3)) {
-    WEFT_CHECK(kv_heads > 0 && heads % kv_heads == 0 && keys >= length);
+        head_dim(inputs.query.size(3)),
+        place(given) {
+    WEFT_CHECK(kv_heads > 0 && keys >= length);
+    if (place.length == 0) place.length = keys;
+    if (place.heads == 0) place.heads = heads;
+    if (place.group == 0) place.group = heads / kv_heads;
+    WEFT_CHECK(kv_head(heads - 1) == kv_heads - 1 && place.length >= keys);
     WEFT_CHECK(inputs.value.sizes() == inputs.key.sizes() && inputs.key.size(3) == head_dim);
   }
-  [[nodiscard]] int64_t group() const { return heads / kv_heads; }
+  // The key/value head of a query head, both as numbered in the tensors.
+  [[nodiscard]] int64_t kv_head(int64_t head) const {
+    return (place.first_head + head) / place.group - place.first_head / place.group;
+  }
+  // The query heads of a key/value head.
+  [[nodiscard]] Range group(int64_t kv_head) const {
+    const int64_t first = (place.first_head / place.group + kv_head) * place.group - place.first_head;
+    return {std::max(first, int64_t{0}), std::min(first + place.group, heads)};
+  }
   [[nodiscard]] int64_t offset() const { return keys - length; }  // the key at which query 0 stands
 };
 
@@ -78,8 +92,8 @@ std::vector<int64_t> first_keys(const Sizes& sizes, int64_t sequence, const Atte
   std::vector<int64_t> first(static_cast<size_t>(sizes.length), 0);
   const int64_t* documents = nullptr;
   if (options.documents.defined()) {
-    WEFT_CHECK(options.documents.is_contiguous() && options.documents.size(1) == sizes.keys);
-    documents = options.documents.const_data_ptr<int64_t>() + sequence * sizes.keys;
+    WEFT_CHECK(options.documents.stride(1) == 1 && options.documents.size(1) == sizes.keys);
+    documents = options.documents.const_data_ptr<int64_t>() + sequence * options.documents.stride(0);
   }
   int64_t document_start = 0;
   for (int64_t key = 0; key < sizes.keys; ++key) {
@@ -126,10 +140,11 @@ void clear_unseen(float* scores, const Block& block, const Seen& part) {
 uint64_t mask_place(const Sizes& sizes, const AttentionOptions& options, int64_t sequence, int64_t query,
                     int64_t head) {
   const auto id = static_cast<uint64_t>(options.dropout.sample_ids.const_data_ptr<int64_t>()[sequence]);
-  const auto row =
-      (id * static_cast<uint64_t>(sizes.length) + static_cast<uint64_t>(query)) * static_cast<uint64_t>(sizes.heads) +
-      static_cast<uint64_t>(head);
-  return row * static_cast<uint64_t>(sizes.keys);
+  const auto length = static_cast<uint64_t>(sizes.place.length);
+  const auto position = static_cast<uint64_t>(sizes.offset() + query);
+  const auto row = (id * length + position) * static_cast<uint64_t>(sizes.place.heads) +
+                   static_cast<uint64_t>(sizes.place.first_head + head);
+  return row * length;
 }
 
 std::vector<std::vector<int64_t>> all_first_keys(const Sizes& sizes, const AttentionOptions& options) {
@@ -155,7 +170,11 @@ struct Scratch {
 class Forward {
  public:
   Forward(const AttentionInputs& inputs, const AttentionResult& result, const AttentionOptions& options)
-      : inputs_(inputs), result_(result), options_(options), sizes_(inputs), first_(all_first_keys(sizes_, options)) {}
+      : inputs_(inputs),
+        result_(result),
+        options_(options),
+        sizes_(inputs, options.place),
+        first_(all_first_keys(sizes_, options)) {}
 
   // Heads are numbered sequence by sequence.
   void run(int64_t begin, int64_t end) const {
@@ -165,7 +184,7 @@ class Forward {
 
  private:
   void head(int64_t sequence, int64_t head, Scratch& scratch) const {
-    const int64_t kv_head = head / sizes_.group();
+    const int64_t kv_head = sizes_.kv_head(head);
     const HeadMatrix q(inputs_.query, sequence, head, true, scratch.heads[0]);
     const HeadMatrix k(inputs_.key, sequence, kv_head, true, scratch.heads[1]);
     const HeadMatrix v(inputs_.value, sequence, kv_head, true, scratch.heads[2]);
@@ -221,7 +240,7 @@ class Backward {
         result_(result),
         options_(options),
         gradients_(gradients),
-        sizes_(inputs),
+        sizes_(inputs, options.place),
         first_(all_first_keys(sizes_, options)) {}
 
   // Key/value heads, numbered sequence by sequence: each belongs to one thread, with all query heads that share it.
@@ -245,7 +264,8 @@ class Backward {
     const HeadMatrix dv(gradients_.value, sequence, kv_head, false, scratch.heads[3]);
     dk.clear();
     dv.clear();
-    for (int64_t head = kv_head * sizes_.group(); head < (kv_head + 1) * sizes_.group(); ++head) {
+    const Range heads = sizes_.group(kv_head);
+    for (int64_t head = heads.begin; head < heads.end; ++head) {
       const HeadMatrix q(inputs_.query, sequence, head, true, scratch.heads[4]);
       const HeadMatrix out(result_.output, sequence, head, true, scratch.heads[5]);
       const HeadMatrix dout(doutput_, sequence, head, true, scratch.heads[6]);

@@ -1,6 +1,8 @@
 #include "kernel/blas.h"
 
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/check.h"
 
@@ -23,11 +25,40 @@ bool product_fits(int64_t m, int64_t n, int64_t k) {
   return m <= kLimit && n <= kLimit && k <= kLimit;
 }
 
+namespace {
+
+bool plain_products = false;
+
+float number(float x) { return x; }
+float number(BFloat16 x) {
+  const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+  float result = 0;
+  std::memcpy(&result, &bits, sizeof result);
+  return result;
+}
+
+template <typename Element>
+float element(const BlasMatrix<Element>& matrix, int64_t row, int64_t column) {
+  return number(matrix.transposed ? matrix.data[column * matrix.stride + row]
+                                  : matrix.data[row * matrix.stride + column]);
+}
+
+template <typename Element>
+void multiply_plainly(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<Element> a, BlasMatrix<Element> b,
+                      float beta, float* c, int64_t c_stride) {
+  for (int64_t row = 0; row < m; ++row) {
+    for (int64_t column = 0; column < n; ++column) {
+      float sum = 0;
+      for (int64_t i = 0; i < k; ++i) sum += element(a, row, i) * element(b, i, column);
+      float& out = c[row * c_stride + column];
+      out = beta == 0 ? alpha * sum : beta * out + alpha * sum;
+    }
+  }
+}
+
 #if defined(__x86_64__)
 
-bool has_blas() { return true; }
-
-namespace {
+constexpr bool kHasLibrary = true;
 
 // The row-major product is the column-major product of the transposes: B^T A^T.
 template <typename Element, typename Gemm>
@@ -41,15 +72,13 @@ void call(Gemm gemm, int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<El
        &beta, c, &ldc);
 }
 
-}  // namespace
-
-void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<float> a, BlasMatrix<float> b, float beta,
-              float* c, int64_t c_stride) {
+void call_library(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<float> a, BlasMatrix<float> b, float beta,
+                  float* c, int64_t c_stride) {
   call(sgemm_, m, n, k, alpha, a, b, beta, c, c_stride);
 }
 
-void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<BFloat16> a, BlasMatrix<BFloat16> b, float beta,
-              float* c, int64_t c_stride) {
+void call_library(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<BFloat16> a, BlasMatrix<BFloat16> b,
+                  float beta, float* c, int64_t c_stride) {
   const auto gemm = [](const char* transpose_a, const char* transpose_b, const int* rows, const int* columns,
                        const int* depth, const float* factor, const BFloat16* first, const int* lda,
                        const BFloat16* second, const int* ldb, const float* old_factor, float* out, const int* ldc) {
@@ -61,15 +90,73 @@ void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<BFloat16>
 
 #else
 
-bool has_blas() { return false; }
+constexpr bool kHasLibrary = false;
 
-void multiply(int64_t, int64_t, int64_t, float, BlasMatrix<float>, BlasMatrix<float>, float, float*, int64_t) {
-  WEFT_CHECK(has_blas());
-}
-void multiply(int64_t, int64_t, int64_t, float, BlasMatrix<BFloat16>, BlasMatrix<BFloat16>, float, float*, int64_t) {
-  WEFT_CHECK(has_blas());
+template <typename Element>
+void call_library(int64_t, int64_t, int64_t, float, BlasMatrix<Element>, BlasMatrix<Element>, float, float*, int64_t) {
+  WEFT_CHECK(kHasLibrary);
 }
 
 #endif
+
+template <typename Element>
+void multiply_either(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<Element> a, BlasMatrix<Element> b,
+                     float beta, float* c, int64_t c_stride) {
+  if (plain_products) return multiply_plainly(m, n, k, alpha, a, b, beta, c, c_stride);
+  call_library(m, n, k, alpha, a, b, beta, c, c_stride);
+}
+
+// Two factors [m, k] and [k, n], as the forward and the weight gradient of a linear layer store them, and rows
+// [first_row, m) and columns [first_column, n) of their product against the whole.
+bool slice_equals_product(int64_t m, int64_t n, int64_t k, int64_t first_row, int64_t first_column) {
+  std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n));
+  uint32_t state = 1;
+  for (std::vector<float>* factor : {&a, &b}) {
+    for (float& each : *factor) {
+      state = state * 1664525 + 1013904223;  // Numerical Recipes' generator: any numbers do
+      each = static_cast<float>(state >> 8) * 0x1p-23F - 1;
+    }
+  }
+  bool equal = true;
+  for (const bool weight_gradient : {false, true}) {
+    const auto left = [&](int64_t row) {
+      return weight_gradient ? BlasMatrix<float>{a.data() + row, m, true} : BlasMatrix<float>{a.data() + row * k, k};
+    };
+    const auto right = [&](int64_t column) {
+      return weight_gradient ? BlasMatrix<float>{b.data() + column, n}
+                             : BlasMatrix<float>{b.data() + column * k, k, true};
+    };
+    std::vector<float> whole(static_cast<size_t>(m * n)), slice(whole.size());
+    multiply(m, n, k, 1, left(0), right(0), 0, whole.data(), n);
+    multiply(m - first_row, n - first_column, k, 1, left(first_row), right(first_column), 0,
+             slice.data() + first_row * n + first_column, n);
+    for (int64_t row = first_row; row < m; ++row) {
+      const auto place = static_cast<size_t>(row * n + first_column);
+      equal = equal && std::memcmp(&whole[place], &slice[place], sizeof(float) * (n - first_column)) == 0;
+    }
+  }
+  return equal;
+}
+
+}  // namespace
+
+bool has_blas() { return kHasLibrary || plain_products; }
+
+void use_plain_products(bool plain) { plain_products = plain; }
+
+bool slices_equal_products() {
+  return slice_equals_product(96, 65, 130, 80, 0) && slice_equals_product(96, 65, 1000, 0, 33) &&
+         slice_equals_product(131, 384, 70, 65, 200);
+}
+
+void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<float> a, BlasMatrix<float> b, float beta,
+              float* c, int64_t c_stride) {
+  multiply_either(m, n, k, alpha, a, b, beta, c, c_stride);
+}
+
+void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<BFloat16> a, BlasMatrix<BFloat16> b, float beta,
+              float* c, int64_t c_stride) {
+  multiply_either(m, n, k, alpha, a, b, beta, c, c_stride);
+}
 
 }  // namespace weft::kernel

@@ -23,7 +23,15 @@ void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<float> a,
 void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<BFloat16> a, BlasMatrix<BFloat16> b, float beta,
               float* c, int64_t c_stride);
 
-// Whether this build has these products: LibTorch's wheels for x86-64 hold them.
+// Whether these products can be had: LibTorch's wheels for x86-64 hold the library; plain ones are always there.
 bool has_blas();
+
+// From then on products are plain loops, slow and of one order of additions whatever the place of an element, instead
+// of the library's. Process-wide: process.h decides it before the first product.
+void use_plain_products(bool plain);
+
+// Whether slices of a few products of odd sizes, of their rows and of their columns, equal the products' slices bit by
+// bit.
+bool slices_equal_products();
 
 }  // namespace weft::kernel

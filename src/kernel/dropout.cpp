@@ -13,15 +13,13 @@ std::string_view loops_reason(const at::Tensor& x, const Dropout&) { return reas
 
 void dropout_loops(const at::Tensor& x, const Dropout& dropout) {
   WEFT_CHECK(x.is_contiguous() && dropout.sample_ids.numel() == x.size(0));
-  const at::Tensor ids = dropout.sample_ids.contiguous();
-  const int64_t sample = x.numel() / x.size(0);
+  if (x.numel() == 0) return;
   with_element(x.scalar_type(), [&](const auto& table, auto* element) {
     using Element = std::remove_pointer_t<decltype(element)>;
-    for (int64_t sequence = 0; sequence < x.size(0); ++sequence) {
-      const auto id = static_cast<uint64_t>(ids.const_data_ptr<int64_t>()[sequence]);
-      table.dropout(data_of<Element>(x) + sequence * sample, sample, dropout.mask(),
-                    id * static_cast<uint64_t>(sample));
-    }
+    dropout.each_run(x.size(1), x.numel() / (x.size(0) * x.size(1)),
+                     [&](int64_t place, uint64_t number, int64_t count) {
+                       table.dropout(data_of<Element>(x) + place, count, dropout.mask(), number);
+                     });
   });
 }
 
@@ -40,17 +38,14 @@ DropoutMask Dropout::mask() const {
 }
 
 at::Tensor dropout_factors(const Dropout& dropout, int64_t length, int64_t rest) {
-  const at::Tensor ids = dropout.sample_ids.to(at::kCPU).contiguous();
-  const int64_t sample = length * rest;
-  at::Tensor factors = at::empty({ids.numel(), length, rest}, at::kFloat);
+  at::Tensor factors = at::empty({dropout.sample_ids.numel(), length, rest}, at::kFloat);
   auto* to = factors.data_ptr<float>();
-  for (int64_t sequence = 0; sequence < ids.numel(); ++sequence) {
-    const auto first = static_cast<uint64_t>(ids.const_data_ptr<int64_t>()[sequence]) * static_cast<uint64_t>(sample);
-    for (int64_t i = 0; i < sample; ++i) {
-      const uint32_t word = random_word(dropout.key, first + static_cast<uint64_t>(i));
-      *to++ = dropout_keeps(word, dropout.mask().threshold) ? dropout.mask().factor : 0.0F;
+  dropout.each_run(length, rest, [&](int64_t place, uint64_t number, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t word = random_word(dropout.key, number + static_cast<uint64_t>(i));
+      to[place + i] = dropout_keeps(word, dropout.mask().threshold) ? dropout.mask().factor : 0.0F;
     }
-  }
+  });
   return factors;
 }
 

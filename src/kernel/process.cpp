@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "kernel/blas.h"
+
 #if defined(__x86_64__)
 extern "C" int mkl_serv_cbwr_set(int setting);
 #endif
@@ -27,12 +29,12 @@ bool make_products_reproducible() {
 }  // namespace
 
 bool start_process(const ProcessSettings& settings) {
-  const bool reproducible = !settings.reproducible || make_products_reproducible();
+  if (settings.reproducible) use_plain_products(!make_products_reproducible() || !slices_equal_products());
   // By default glibc returns every large block to the system and faults it in again in the next step.
   constexpr int kKept = 1 << 30;
   const bool kept = mallopt(M_MMAP_THRESHOLD, kKept) == 1 && mallopt(M_TRIM_THRESHOLD, kKept) == 1;
   at::set_num_threads(settings.threads);
-  return reproducible && kept;
+  return kept;
 }
 
 }  // namespace weft::kernel

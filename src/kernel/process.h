@@ -4,8 +4,9 @@
 namespace weft::kernel {
 
 // `threads` threads inside an operator. `reproducible`: products of a slice equal slices of the product bit by bit,
-// whatever the number of threads (MKL's strict mode; false where it is too late or the processor has none). Memory that
-// a step gives back is kept for the next one.
+// whatever the number of threads: MKL's strict mode where the processor has it and it is not too late to choose it, and
+// slices of some products prove it; else plain loops, which are slow. Memory that a step gives back is kept for the
+// next one.
 struct ProcessSettings {
   int threads = 1;
   bool reproducible = false;

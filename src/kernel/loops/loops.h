@@ -84,6 +84,11 @@ struct ElementLoops {
   // gradient, which may start where logits do (null: not wanted). target -1: zeros and 0.
   double (*cross_entropy)(const float* logits, int64_t width, int64_t target, float scale, Element* gradient);
 
+  // One row of a part of the columns: gradient = factor * exp(logit - greatest), but target_gradient at the target (-1:
+  // it is elsewhere). A factor of 0 gives zeros. The gradient may start where logits do.
+  void (*softmax_gradient)(const float* logits, int64_t width, int64_t target, float greatest, float factor,
+                           float target_gradient, Element* gradient);
+
   // The elements are numbers first, first + 1, ... of the mask's stream.
   void (*dropout)(Element* x, int64_t count, DropoutMask mask, uint64_t first);
   // out = x + factor * branch
@@ -110,6 +115,9 @@ struct Loops {
   void (*score_gradient_row)(const float* probabilities, float* dprobabilities, int64_t count, float delta,
                              float scale);
   float (*dot)(const float* a, const float* b, int64_t count);
+
+  // The greatest of a row of logits, and the sum of exp(logit - greatest).
+  void (*row_statistics)(const float* logits, int64_t width, float* greatest, double* sum);
 
   // Words first to first + count - 1 of a stream, and the same as (word & 0xffffff) * 2^-24.
   void (*philox_words)(WordStream stream, uint64_t first, int64_t count, uint32_t* words);
