@@ -1,5 +1,6 @@
 #include "kernel/blas.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -37,21 +38,33 @@ float number(BFloat16 x) {
   return result;
 }
 
-template <typename Element>
-float element(const BlasMatrix<Element>& matrix, int64_t row, int64_t column) {
-  return number(matrix.transposed ? matrix.data[column * matrix.stride + row]
-                                  : matrix.data[row * matrix.stride + column]);
-}
-
+// Panels of b as contiguous fp32, filled up with zeros, so that every column is computed by the same code.
 template <typename Element>
 void multiply_plainly(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<Element> a, BlasMatrix<Element> b,
                       float beta, float* c, int64_t c_stride) {
+  const auto element = [](const BlasMatrix<Element>& matrix, int64_t row, int64_t column) {
+    return number(matrix.transposed ? matrix.data[column * matrix.stride + row]
+                                    : matrix.data[row * matrix.stride + column]);
+  };
+  std::vector<float> rows(static_cast<size_t>(m * k)), panel(static_cast<size_t>(k * kPanelColumns));
+  std::vector<float> product(static_cast<size_t>(m * kPanelColumns));
   for (int64_t row = 0; row < m; ++row) {
-    for (int64_t column = 0; column < n; ++column) {
-      float sum = 0;
-      for (int64_t i = 0; i < k; ++i) sum += element(a, row, i) * element(b, i, column);
-      float& out = c[row * c_stride + column];
-      out = beta == 0 ? alpha * sum : beta * out + alpha * sum;
+    for (int64_t i = 0; i < k; ++i) rows[static_cast<size_t>(row * k + i)] = element(a, row, i);
+  }
+  for (int64_t first = 0; first < n; first += kPanelColumns) {
+    const int64_t columns = std::min(kPanelColumns, n - first);
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t column = 0; column < columns; ++column) {
+        panel[static_cast<size_t>(i * kPanelColumns + column)] = element(b, i, first + column);
+      }
+    }
+    loops().product_panel(rows.data(), m, k, panel.data(), product.data());
+    for (int64_t row = 0; row < m; ++row) {
+      const float* from = product.data() + row * kPanelColumns;
+      float* out = c + row * c_stride + first;
+      for (int64_t column = 0; column < columns; ++column) {
+        out[column] = beta == 0 ? alpha * from[column] : beta * out[column] + alpha * from[column];
+      }
     }
   }
 }

@@ -26,7 +26,7 @@ void multiply(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<BFloat16>
 // Whether these products can be had: LibTorch's wheels for x86-64 hold the library; plain ones are always there.
 bool has_blas();
 
-// From then on products are plain loops, slow and of one order of additions whatever the place of an element, instead
+// From then on products are plain loops of one order of additions whatever the place of an element, instead
 // of the library's. Process-wide: process.h decides it before the first product.
 void use_plain_products(bool plain);
 

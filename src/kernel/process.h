@@ -5,8 +5,8 @@ namespace weft::kernel {
 
 // `threads` threads inside an operator. `reproducible`: products of a slice equal slices of the product bit by bit,
 // whatever the number of threads: MKL's strict mode where the processor has it and it is not too late to choose it, and
-// slices of some products prove it; else plain loops, which are slow. Memory that a step gives back is kept for the
-// next one.
+// slices of some products prove it; else plain loops, at about half the speed. Memory that a step gives back is kept
+// for the next one.
 struct ProcessSettings {
   int threads = 1;
   bool reproducible = false;

@@ -26,6 +26,7 @@ std::string_view reason_against_rows(const at::Tensor& tensor) {
   if (tensor.scalar_type() != at::kFloat && tensor.scalar_type() != at::kBFloat16)
     return "it is neither float nor bfloat16";
   if (tensor.dim() == 0) return "it has no rows";
+  if (tensor.numel() == 0) return {};
   int64_t elements = 0;
   const int64_t dims = contiguous_trailing_dims(tensor, elements);
   if (dims == 0) return "its rows are not contiguous";
@@ -42,15 +43,16 @@ std::string_view reason_against_rows(const at::Tensor& tensor) {
 RowLayout row_layout(const at::Tensor& tensor) {
   RowLayout rows;
   rows.width = tensor.size(-1);
+  rows.stride = rows.width;
+  if (tensor.numel() == 0) return rows;  // its strides mean nothing
   int64_t elements = 0;
   const int64_t dims = contiguous_trailing_dims(tensor, elements);
   if (dims == tensor.dim()) {
-    rows.outer = rows.width == 0 ? 0 : tensor.numel() / rows.width;
-    rows.stride = rows.width;
+    rows.outer = tensor.numel() / rows.width;
     return rows;
   }
-  rows.inner = rows.width == 0 ? 0 : elements / rows.width;
-  rows.outer = elements == 0 ? 0 : tensor.numel() / elements;
+  rows.inner = elements / rows.width;
+  rows.outer = tensor.numel() / elements;
   const int64_t last = tensor.dim() - dims - 1;
   rows.stride = tensor.stride(last);
   return rows;

@@ -1,5 +1,6 @@
 #include "nn/autograd_segment.h"
 
+#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -7,6 +8,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/check.h"
+#include "base/error.h"
 
 namespace weft::nn {
 namespace {
@@ -42,6 +44,12 @@ AutogradSegment::AutogradSegment(std::vector<int> parameters, at::ScalarType typ
     : parameters_(std::move(parameters)), type_(type) {}
 
 Tensors AutogradSegment::forward(RunContext& context, const Tensors& inputs, Saved& saved) {
+  if (context.shard != Shard{}) {
+    throw Error(
+        "a segment that autograd differentiates computes on one rank, whole and not in strict mode: of tensor " +
+        std::to_string(context.shard.tensor) + ", context " + std::to_string(context.shard.context) +
+        (context.shard.strict ? ", strict" : "") + " it knows no part");
+  }
   const c10::AutoGradMode mode(context.training);
   Tensors leaves, parameters;
   for (const at::Tensor& input : inputs) leaves.push_back(leaf(input, context.training));

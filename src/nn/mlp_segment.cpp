@@ -8,8 +8,8 @@
 namespace weft::nn {
 namespace {
 
-// normed -> down(activation(in(normed))). Keeps what the activation reads; its output is computed again in the
-// backward, by the pass that computes the activation's gradient.
+// normed -> down(activation(in(normed))), of the ffn units that the tensor rank holds. Keeps what the activation reads;
+// its output is computed again in the backward, by the pass that computes the activation's gradient.
 class MlpSegment : public Segment {
  public:
   MlpSegment(Linear in, Linear down) : in_(std::move(in)), down_(std::move(down)) {}
@@ -19,7 +19,7 @@ class MlpSegment : public Segment {
     const at::Tensor before = in_.forward(*context.parameters, x);
     const at::Tensor after = activate(before);
     if (context.training) saved.tensors = {x, before};
-    return {down_.forward(*context.parameters, after).view(inputs[0].sizes())};
+    return {as_sequences(down_.partial_forward(context, after), inputs[0].size(0), inputs[0].size(1))};
   }
 
   Tensors backward(RunContext& context, Saved& saved, Tensors output_gradients) override {
@@ -29,7 +29,8 @@ class MlpSegment : public Segment {
     activate_backward(dafter, before);
     down_.weight_gradients(context, dout, dafter);
     in_.weight_gradients(context, before, x);
-    return {in_.input_gradient(*context.parameters, before).view(output_gradients[0].sizes())};
+    const at::Tensor& upper = output_gradients[0];
+    return {as_sequences(in_.partial_input_gradient(context, before), upper.size(0), upper.size(1))};
   }
 
  private:
@@ -67,20 +68,24 @@ class GeluSegment : public MlpSegment {
 
 }  // namespace
 
-std::unique_ptr<Segment> make_mlp_segment(const model::SegmentDescription& description) {
+std::unique_ptr<Segment> make_mlp_segment(const model::ModelDescription& model,
+                                          const model::SegmentDescription& description) {
   const std::vector<int>& all = description.parameters;
+  const auto linear = [&](std::vector<int> weights, std::vector<int> biases) {
+    return Linear(model, description.path, std::move(weights), std::move(biases));
+  };
   if (const auto* swiglu = dynamic_cast<const model::SwiGluMlp*>(description.node)) {
     WEFT_CHECK(all.size() == (swiglu->bias ? 6U : 3U));
     if (swiglu->bias) {
-      return std::make_unique<SwiGluSegment>(Linear({all[0], all[1]}, {all[2], all[3]}), Linear({all[4]}, {all[5]}));
+      return std::make_unique<SwiGluSegment>(linear({all[0], all[1]}, {all[2], all[3]}), linear({all[4]}, {all[5]}));
     }
-    return std::make_unique<SwiGluSegment>(Linear({all[0], all[1]}, {}), Linear({all[2]}, {}));
+    return std::make_unique<SwiGluSegment>(linear({all[0], all[1]}, {}), linear({all[2]}, {}));
   }
   const auto& gelu = node_of<model::GeluMlp>(description);
   WEFT_CHECK(all.size() == (gelu.bias ? 4U : 2U));
   const bool tanh = gelu.approximation == "tanh";
-  if (gelu.bias) return std::make_unique<GeluSegment>(Linear({all[0]}, {all[1]}), Linear({all[2]}, {all[3]}), tanh);
-  return std::make_unique<GeluSegment>(Linear({all[0]}, {}), Linear({all[1]}, {}), tanh);
+  if (gelu.bias) return std::make_unique<GeluSegment>(linear({all[0]}, {all[1]}), linear({all[2]}, {all[3]}), tanh);
+  return std::make_unique<GeluSegment>(linear({all[0]}, {}), linear({all[1]}, {}), tanh);
 }
 
 }  // namespace weft::nn

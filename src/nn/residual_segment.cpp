@@ -17,7 +17,7 @@ class ResidualSegment : public Segment {
       : node_(node_of<model::ResidualNode>(description)), path_hash_(xxh64(description.path)) {}
 
   Tensors forward(RunContext& context, const Tensors& inputs, Saved&) override {
-    const kernel::Dropout dropout = dropout_of_step(context, node_.dropout, path_hash_);
+    const kernel::Dropout dropout = dropout_of_step(context, node_.dropout, path_hash_, stream_tokens(context));
     at::Tensor branch = inputs[1].contiguous();
     if (dropout.enabled()) {
       branch = branch.clone();
@@ -28,7 +28,7 @@ class ResidualSegment : public Segment {
 
   Tensors backward(RunContext& context, Saved&, Tensors output_gradients) override {
     const at::Tensor dx = std::move(output_gradients[0]);
-    const kernel::Dropout dropout = dropout_of_step(context, node_.dropout, path_hash_);
+    const kernel::Dropout dropout = dropout_of_step(context, node_.dropout, path_hash_, stream_tokens(context));
     if (!dropout.enabled() && node_.multiplier == 1) return {dx, dx};
     const at::Tensor dbranch = dx.clone(at::MemoryFormat::Contiguous);
     if (dropout.enabled()) kernel::apply_dropout(dbranch, dropout);
@@ -43,7 +43,8 @@ class ResidualSegment : public Segment {
 
 }  // namespace
 
-std::unique_ptr<Segment> make_residual_segment(const model::SegmentDescription& description) {
+std::unique_ptr<Segment> make_residual_segment(const model::ModelDescription&,
+                                               const model::SegmentDescription& description) {
   return std::make_unique<ResidualSegment>(description);
 }
 

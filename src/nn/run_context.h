@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "nn/leaf_gradients.h"
 #include "nn/parameter_store.h"
 #include "nn/shard.h"
 
@@ -46,6 +47,8 @@ enum class WeightGradients {
   kQueue,  // BackwardInput: kept in the queue until BackwardWeight runs it
 };
 
+inline constexpr double kExactLoss = 0x1p-40;  // nats
+
 struct RunContext {
   bool training = false;  // keep what the backward needs; apply dropout
   uint64_t seed = 0;
@@ -57,11 +60,16 @@ struct RunContext {
   ParameterStore* parameters = nullptr;
   KeyValueCache* cache = nullptr;  // set in generation only
 
+  LeafGradients* leaf_gradients = nullptr;  // in strict mode: takes all weight gradients instead of `parameters`
+
   WeightGradients weight_gradients = WeightGradients::kNow;
   std::vector<std::function<void()>> weight_gradient_queue;
 
   // The side channel: sums over this micro-batch, by name ("loss_sum" of the loss segment; later router statistics).
   std::map<std::string, double> metrics;
+  // In strict mode the loss's sum as a multiple of kExactLoss: integers add up the same in every order. Below 2^23
+  // nats.
+  int64_t exact_loss_sum = 0;
 
   // Runs or queues the computation of one or several weight gradients. `compute` accumulates into parameter gradients
   // through ParameterStore::gradient.

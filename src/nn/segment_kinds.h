@@ -1,4 +1,4 @@
-// One maker a kind of segment; used by build_segments and tests.
+// One maker a kind of segment; used by build_segments. Model and description must outlive the segment.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,22 @@
 
 namespace weft::nn {
 
-std::unique_ptr<Segment> make_embed_segment(const model::SegmentDescription& description);
-std::unique_ptr<Segment> make_norm_segment(const model::SegmentDescription& description);
-std::unique_ptr<Segment> make_query_key_value_segment(const model::SegmentDescription& description);
-std::unique_ptr<Segment> make_attention_segment(const model::SegmentDescription& description);
-std::unique_ptr<Segment> make_residual_segment(const model::SegmentDescription& description);
-std::unique_ptr<Segment> make_mlp_segment(const model::SegmentDescription& description);
-std::unique_ptr<Segment> make_logits_segment(const model::SegmentDescription& description);
-std::unique_ptr<Segment> make_loss_segment(const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_embed_segment(const model::ModelDescription& model,
+                                            const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_norm_segment(const model::ModelDescription& model,
+                                           const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_query_key_value_segment(const model::ModelDescription& model,
+                                                      const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_attention_segment(const model::ModelDescription& model,
+                                                const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_residual_segment(const model::ModelDescription& model,
+                                               const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_mlp_segment(const model::ModelDescription& model,
+                                          const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_logits_segment(const model::ModelDescription& model,
+                                             const model::SegmentDescription& description);
+std::unique_ptr<Segment> make_loss_segment(const model::ModelDescription& model,
+                                           const model::SegmentDescription& description);
 
 [[noreturn]] void no_computation(const model::SegmentDescription& description);
 

@@ -9,24 +9,25 @@
 namespace weft::nn {
 namespace {
 
-std::unique_ptr<Segment> make_segment(const model::SegmentDescription& description) {
+std::unique_ptr<Segment> make_segment(const model::ModelDescription& model,
+                                      const model::SegmentDescription& description) {
   switch (description.kind) {
     case model::SegmentKind::kEmbed:
-      return make_embed_segment(description);
+      return make_embed_segment(model, description);
     case model::SegmentKind::kNorm:
-      return make_norm_segment(description);
+      return make_norm_segment(model, description);
     case model::SegmentKind::kQueryKeyValue:
-      return make_query_key_value_segment(description);
+      return make_query_key_value_segment(model, description);
     case model::SegmentKind::kAttention:
-      return make_attention_segment(description);
+      return make_attention_segment(model, description);
     case model::SegmentKind::kResidual:
-      return make_residual_segment(description);
+      return make_residual_segment(model, description);
     case model::SegmentKind::kMlp:
-      return make_mlp_segment(description);
+      return make_mlp_segment(model, description);
     case model::SegmentKind::kLogits:
-      return make_logits_segment(description);
+      return make_logits_segment(model, description);
     case model::SegmentKind::kLoss:
-      return make_loss_segment(description);
+      return make_loss_segment(model, description);
   }
   no_computation(description);
 }
@@ -42,7 +43,8 @@ void no_computation(const model::SegmentDescription& description) {
 std::vector<std::unique_ptr<Segment>> build_segments(const model::ModelDescription& model) {
   std::vector<std::unique_ptr<Segment>> segments;
   segments.reserve(model.segments.size());
-  for (const model::SegmentDescription& description : model.segments) segments.push_back(make_segment(description));
+  for (const model::SegmentDescription& description : model.segments)
+    segments.push_back(make_segment(model, description));
   return segments;
 }
 

@@ -14,5 +14,6 @@ void fill_elementwise(Loops& table);
 void fill_attention(Loops& table);
 void fill_random(Loops& table);
 void fill_optimizers(Loops& table);
+void fill_products(Loops& table);
 
 }  // namespace weft::kernel::WEFT_LEVEL

@@ -101,6 +101,9 @@ struct ElementLoops {
   void (*from_float)(const float* x, int64_t x_stride, Element* out, RowLayout out_rows);
 };
 
+// The columns of a panel of a plain product.
+constexpr int64_t kPanelColumns = 32;
+
 struct Loops {
   const char* level;
   ElementLoops<float> float32;
@@ -122,6 +125,10 @@ struct Loops {
   // Words first to first + count - 1 of a stream, and the same as (word & 0xffffff) * 2^-24.
   void (*philox_words)(WordStream stream, uint64_t first, int64_t count, uint32_t* words);
   void (*philox_uniform)(WordStream stream, uint64_t first, int64_t count, float* out);
+
+  // out [rows, kPanelColumns] = a [rows, depth] b [depth, kPanelColumns], all contiguous; every sum over the depth runs
+  // in one order.
+  void (*product_panel)(const float* a, int64_t rows, int64_t depth, const float* b, float* out);
 
   void (*adamw)(AdamWStep step, int64_t count, float* parameter, const float* gradient, float* average, float* square);
   double (*sum_of_squares)(const float* x, int64_t count);  // fp64, in a fixed order

@@ -14,6 +14,7 @@ void fill_table(Loops& table) {
   fill_attention(table);
   fill_random(table);
   fill_optimizers(table);
+  fill_products(table);
 }
 
 }  // namespace weft::kernel::WEFT_LEVEL

@@ -23,7 +23,8 @@ inline void store(float x, BFloat16& to) {
   to.bits = static_cast<uint16_t>(x != x ? 0x7fc0u : rounded);
 }
 
-// Within 2 units in the last place; 0 below -87.3, infinity above 88.3, where 2^n still is a number. Cephes' polynomial on
+// Within 2 units in the last place; 0 below -87.3, infinity above 88.3, where 2^n still is a number. Cephes' polynomial
+// on
 // [-ln 2 / 2, ln 2 / 2].
 inline float exponential(float x) {
   const float low = -87.336544f;
