@@ -39,7 +39,7 @@ std::vector<std::string> failures(int size, const std::function<void(World&)>& b
   return texts;
 }
 
-void expect_words(const std::string& text, std::initializer_list<std::string_view> words) {
+void expect_words(const std::string& text, const std::vector<std::string_view>& words) {
   for (const std::string_view word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
 }
 
@@ -118,7 +118,7 @@ TEST(Threads, MismatchedCallsFailForEveryMemberAndNameBothSides) {
 struct Difference {
   std::string_view name;
   std::function<Handle(Communicator&, std::vector<float>&)> usual, other;
-  std::initializer_list<std::string_view> words;
+  std::vector<std::string_view> words;  // owns its list, which an initializer_list would not
 };
 
 TEST(Threads, EveryKindOfMismatchIsSeen) {
