@@ -19,10 +19,11 @@ namespace {
 
 constexpr std::string_view kPartial = ".partial-";
 
-// An open regular file and its size.
+// A file that is open for reading.
 class OpenFile {
  public:
-  explicit OpenFile(const std::filesystem::path& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit OpenFile(const std::filesystem::path& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (descriptor_ < 0) throw InputError(fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0) {
@@ -30,22 +31,35 @@ class OpenFile {
       ::close(descriptor_);
       throw InputError(fmt::format("cannot read {}: {}", path.string(), std::strerror(error)));
     }
-    if (!S_ISREG(status.st_mode)) {
+    if (S_ISDIR(status.st_mode)) {
       ::close(descriptor_);
-      throw InputError(fmt::format("{} is {}, not a file", path.string(),
-                                   S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe"));
+      throw InputError(fmt::format("{} is a folder, not a file", path.string()));
     }
-    size_ = static_cast<size_t>(status.st_size);
+    is_regular_ = S_ISREG(status.st_mode);
+    if (is_regular_) size_ = static_cast<size_t>(status.st_size);
   }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() { ::close(descriptor_); }
 
+  // At most `count` bytes; 0 at the end.
+  [[nodiscard]] size_t read(char* to, size_t count) const {
+    while (true) {
+      const ssize_t done = ::read(descriptor_, to, count);
+      if (done >= 0) return static_cast<size_t>(done);
+      if (errno != EINTR) throw InputError(fmt::format("cannot read {}: {}", path_.string(), std::strerror(errno)));
+    }
+  }
+
   [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] bool is_regular() const { return is_regular_; }
+  // Of a regular file; a pipe does not say.
   [[nodiscard]] size_t size() const { return size_; }
 
  private:
+  std::filesystem::path path_;
   int descriptor_;
+  bool is_regular_ = false;
   size_t size_ = 0;
 };
 
@@ -68,23 +82,28 @@ std::string read_file(const std::filesystem::path& path, size_t maximum_bytes) {
     throw InputError(
         fmt::format("{} has {} bytes, more than the {} allowed here", path.string(), file.size(), maximum_bytes));
   }
-  std::string contents(file.size(), '\0');
-  size_t done = 0;
-  while (done < contents.size()) {
-    const ssize_t count = ::read(file.descriptor(), contents.data() + done, contents.size() - done);
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      throw InputError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+  constexpr size_t kChunk = size_t{1} << 16;  // what a pipe holds
+  std::string contents;
+  while (true) {
+    const size_t before = contents.size();
+    if (file.is_regular() && before == file.size()) break;
+    contents.resize(file.is_regular() ? file.size() : before + kChunk);
+    const size_t count = file.read(contents.data() + before, contents.size() - before);
+    contents.resize(before + count);
+    if (count == 0) break;
+    if (contents.size() > maximum_bytes) {
+      throw InputError(fmt::format("{} has more than the {} bytes allowed here", path.string(), maximum_bytes));
     }
-    if (count == 0) break;  // shortened meanwhile
-    done += static_cast<size_t>(count);
   }
-  contents.resize(done);
   return contents;
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const OpenFile file(path);
+  if (!file.is_regular()) {
+    throw InputError(
+        fmt::format("{} is a device or pipe, which can be read only once; write it to a file first", path.string()));
+  }
   if (file.size() == 0) return;
   void* address = ::mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (address == MAP_FAILED) throw InputError(fmt::format("cannot map {}: {}", path.string(), std::strerror(errno)));

@@ -13,7 +13,8 @@
 
 namespace weft {
 
-// The whole file. InputError: it is missing, cannot be read, is no regular file, or is larger than `maximum_bytes`.
+// The whole file, which may be a pipe. InputError: it is missing, cannot be read, is a folder, or has more than
+// `maximum_bytes`.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, size_t maximum_bytes = size_t{1} << 32);
 
 // A file's bytes in memory, read only, loaded by the kernel as they are touched. Threads may share it.
@@ -21,7 +22,7 @@ namespace weft {
 // it writes aside and renames.
 class MappedFile {
  public:
-  // InputError as for read_file. An empty file has empty bytes.
+  // InputError as for read_file, and for a device or pipe. An empty file has empty bytes.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -1,6 +1,9 @@
 #include "base/file.h"
 
+#include <fstream>
 #include <set>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -51,6 +54,16 @@ TEST_F(FileTest, ReadsWithinTheBound) {
   EXPECT_NE(input_error([&] { (void)read_file(folder_ / "none"); }).find("No such file"), std::string::npos);
   EXPECT_NE(input_error([&] { (void)read_file(folder_); }).find("is a folder"), std::string::npos);
   EXPECT_NE(input_error([&] { (void)MappedFile("/dev/zero"); }).find("device"), std::string::npos);
+}
+
+TEST_F(FileTest, ReadsAPipeWithinTheBound) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string text(200000, 'x');  // more than a pipe holds
+  std::thread writer([&] { std::ofstream(pipe) << text; });
+  EXPECT_EQ(read_file(pipe), text);
+  writer.join();
+  EXPECT_NE(input_error([] { (void)read_file("/dev/zero", 1000); }).find("more than the 1000"), std::string::npos);
 }
 
 TEST_F(FileTest, MapsAndChecksRanges) {
