@@ -163,7 +163,7 @@ TrainSummary Trainer::run() {
     throw;
   }
   TrainSummary summary;
-  summary.validation_loss = validate(0);
+  summary.validation_loss = whole_validation_loss_ ? whole_validation_loss_ : validation_loss(0);
   summary.steps = now_.step;
   summary.loss = last_loss_;
   summary.tokens = now_.tokens;
@@ -223,13 +223,14 @@ void Trainer::step() {
   now_.samples += cut_.global_batch;
   now_.tokens += target_tokens;
   now_.validation_loss.reset();
+  whole_validation_loss_.reset();
   metrics.step = now_.step;
   last_loss_ = output.loss;
   timed_tokens_ += target_tokens;
   timed_seconds_ += metrics.seconds;
   const bool last = now_.step == run_.train.steps;
   const bool measured = run_.validation.every > 0 && (last || is_due(now_.step, run_.validation.every));
-  if (measured) now_.validation_loss = validate(run_.validation.tokens);
+  if (measured) now_.validation_loss = validation_loss(run_.validation.tokens);
   metrics.validation_loss = now_.validation_loss;
   reporter_->step(metrics);
   if (record_ != nullptr) record_->add(now_.step, batches);
@@ -237,10 +238,12 @@ void Trainer::step() {
   if (last || is_due(now_.step, run_.checkpoint.every)) save();
 }
 
-std::optional<double> Trainer::validate(int64_t tokens) {
-  const std::optional<double> loss = validation_loss(*executor_, model_, *dataset_, {tokens, cut_.first(1)});
-  if (loss) reporter_->line(fmt::format("step {}: validation loss {:.4f}", now_.step, *loss));
-  return loss;
+std::optional<double> Trainer::validation_loss(int64_t tokens) {
+  const auto result = validate(*executor_, model_, *dataset_, {tokens, cut_.first(1)});
+  if (!result) return std::nullopt;
+  reporter_->line(fmt::format("step {}: validation loss {:.4f}", now_.step, result->loss));
+  if (result->whole) whole_validation_loss_ = result->loss;
+  return result->loss;
 }
 
 void Trainer::sample_text() {

@@ -68,7 +68,7 @@ class Trainer {
 
   void step();
   [[nodiscard]] std::vector<data::SampleBatch> next_batches() const;
-  std::optional<double> validate(int64_t tokens);
+  std::optional<double> validation_loss(int64_t tokens);
   void sample_text();
   void save();
   void stop_if_asked();
@@ -91,6 +91,7 @@ class Trainer {
   Progression now_;
   std::optional<int64_t> saved_step_;
   std::optional<double> last_loss_;
+  std::optional<double> whole_validation_loss_;  // with the parameters as they are, if it was measured
   int64_t timed_tokens_ = 0;
   double timed_seconds_ = 0;
 };

@@ -7,12 +7,13 @@
 
 namespace weft::train {
 
-std::optional<double> validation_loss(execute::Executor& executor, const model::ModelDescription& model,
-                                      const data::Dataset& dataset, const ValidationSettings& settings) {
+std::optional<ValidationResult> validate(execute::Executor& executor, const model::ModelDescription& model,
+                                         const data::Dataset& dataset, const ValidationSettings& settings) {
   const schedule::Schedule schedule = schedule::expand(schedule::evaluate(model, 1), model);
   double loss_sum = 0;
   int64_t tokens = 0;
-  for (int64_t first = 0; first < dataset.validation_windows(); first += settings.sequences) {
+  int64_t first = 0;
+  for (; first < dataset.validation_windows(); first += settings.sequences) {
     if (settings.tokens > 0 && tokens >= settings.tokens) break;
     const int64_t count = std::min(settings.sequences, dataset.validation_windows() - first);
     const data::SampleBatch batch = dataset.validation_batch(first, count);
@@ -24,7 +25,7 @@ std::optional<double> validation_loss(execute::Executor& executor, const model::
     tokens += batch.target_tokens;
   }
   if (tokens == 0) return std::nullopt;
-  return loss_sum / static_cast<double>(tokens);
+  return ValidationResult{loss_sum / static_cast<double>(tokens), first >= dataset.validation_windows()};
 }
 
 }  // namespace weft::train

@@ -15,9 +15,15 @@ struct ValidationSettings {
   int64_t sequences = 1;  // computed at once
 };
 
-// Mean over the predicted tokens, in nats; nothing where there is no validation data. Depends on neither the step nor
-// the seed.
-[[nodiscard]] std::optional<double> validation_loss(execute::Executor& executor, const model::ModelDescription& model,
-                                                    const data::Dataset& dataset, const ValidationSettings& settings);
+struct ValidationResult {
+  double loss = 0;     // mean over the predicted tokens, in nats
+  bool whole = false;  // all of the validation data was read
+};
+
+// Nothing where there is no validation data. Depends on neither the step nor the seed.
+[[nodiscard]] std::optional<ValidationResult> validate(execute::Executor& executor,
+                                                       const model::ModelDescription& model,
+                                                       const data::Dataset& dataset,
+                                                       const ValidationSettings& settings);
 
 }  // namespace weft::train

@@ -171,6 +171,18 @@ def test_kept_checkpoints(folder):
     assert set(checkpoints(out)) == {"step-35", "step-40", f"step-{best}"}
 
 
+def test_validation(folder):
+    """The whole validation part is read once where the last step reads it anyway."""
+    lines = {}
+    for tokens in (512, 0):
+        done = subprocess.run(command(f"{folder}/{tokens}", "--set", f"validation.tokens={tokens}"),
+                              capture_output=True, text=True, check=True)
+        lines[tokens] = [line for line in done.stderr.splitlines() if "step 20: validation loss" in line]
+        loss = json.loads(done.stdout)["validation_loss"]
+        assert f"{loss:.4f}" in lines[tokens][-1], (loss, lines)
+    assert len(lines[512]) == 2 and len(lines[0]) == 1 and lines[512][-1] == lines[0][0], lines
+
+
 def test_micro_batches(folder):
     results = {}
     for count in (1, 2, 7, 9):
