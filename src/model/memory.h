@@ -1,4 +1,4 @@
-// How much memory a training step needs, before it starts. One process, no sharding.
+// How much memory a training step needs on a rank, before it starts.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,19 @@ struct MemoryQuestion {
   int64_t compute_bytes = 4;     // of a value between segments: 4 in fp32, 2 in bf16
   int64_t optimizer_values = 2;  // fp32 numbers an optimizer keeps a parameter: 2 for AdamW
   std::vector<bool> frozen;      // a parameter, true: it has neither gradient nor optimizer state; empty: none
+  // Ranks that divide the matrices, each sequence, and (from the optimizer's state on, at zero 2 gradients too, at 3
+  // values too) each bucket of parameters.
+  int64_t tensor = 1;
+  int64_t context = 1;
+  int64_t shards = 1;
+  int zero = 0;
+  int whole_buckets = 2;  // at zero 3: of them values and gradients are whole
 };
 
 // Bytes. Masters, gradients and optimizer state are fp32.
 struct MemoryEstimate {
   double parameters = 0;      // masters
-  double compute_copies = 0;  // of all parameters, where the compute type is not fp32
+  double compute_copies = 0;  // whole values, where they are not the masters
   double gradients = 0;
   double optimizer = 0;
   double activations = 0;  // what the forward of one micro-batch keeps for its backward
