@@ -50,7 +50,7 @@ Range intersection(Range a, Range b) {
 
 }  // namespace
 
-int64_t ParameterStore::Entry::elements() const { return elements_of(piece.shape); }
+int64_t Piece::elements() const { return elements_of(shape); }
 
 ParameterStore::ParameterStore(const model::ModelDescription& model, std::vector<bool> frozen,
                                at::ScalarType compute_type, at::Device device, const StoreLayout& layout)
@@ -159,12 +159,12 @@ void ParameterStore::make_groups() {
       group.bucket = number;
       int64_t size = 0;
       for (const int index : bucket.parameters) {
-        if (entry(index).weight_decay != weight_decay || entry(index).piece.range.size() == 0) continue;
+        if (entry(index).weight_decay != weight_decay) continue;
         group.pieces.push_back(index);
         size += entry(index).piece.range.size();
       }
       group.master = bucket.master.narrow(0, std::exchange(begin, begin + size), size);
-      if (size > 0) groups_.push_back(std::move(group));
+      if (!group.pieces.empty()) groups_.push_back(std::move(group));
     }
   }
 }
@@ -185,7 +185,7 @@ void ParameterStore::initialize(uint64_t seed) {
   refresh_compute_copies();
 }
 
-void ParameterStore::assign(int index, const at::Tensor& global) {
+void ParameterStore::cut(int index, const at::Tensor& global, const at::Tensor& out) const {
   const Entry& assigned = entry(index);
   WEFT_CHECK(global.sizes().vec() == assigned.global_shape);
   const Piece& piece = assigned.piece;
@@ -194,7 +194,7 @@ void ParameterStore::assign(int index, const at::Tensor& global) {
     const auto dim = static_cast<size_t>(assigned.cut_dim);
     slice = global.narrow(assigned.cut_dim, piece.offset[dim], piece.shape[dim]);
   }
-  piece.master.copy_(slice.reshape({-1}).narrow(0, piece.range.begin, piece.range.size()));
+  out.copy_(slice.reshape({-1}).narrow(0, piece.range.begin, piece.range.size()));
 }
 
 const at::Tensor& ParameterStore::master(int index) const {
@@ -295,6 +295,16 @@ std::vector<int64_t> ParameterStore::shard_sizes(int bucket) const {
   std::vector<int64_t> sizes;
   for (int64_t index = 0; index < layout_.shards; ++index) {
     sizes.push_back(part(held(bucket).size, layout_.shards, index).size());
+  }
+  return sizes;
+}
+
+std::vector<int64_t> ParameterStore::piece_sizes(int index) const {
+  const Entry& divided = entry(index);
+  std::vector<int64_t> sizes;
+  for (int64_t shard = 0; shard < layout_.shards; ++shard) {
+    const Range here = part(held(divided.bucket).size, layout_.shards, shard);
+    sizes.push_back(intersection({divided.offset, divided.offset + divided.elements()}, here).size());
   }
   return sizes;
 }

@@ -40,6 +40,7 @@ struct Piece {
   Range range;
   Range owned;        // those elements of `range` that no other tensor rank holds, or this one is the first to hold
   at::Tensor master;  // fp32, flat, a view
+  [[nodiscard]] int64_t elements() const;  // of the box
 };
 
 class ParameterStore {
@@ -54,8 +55,10 @@ class ParameterStore {
   // Fills master values from the descriptions' initializers. Element i of a parameter depends only on the seed, its
   // path and i, its index in the global tensor.
   void initialize(uint64_t seed);
-  // Takes this rank's piece of a parameter from the global tensor, fp32.
-  void assign(int index, const at::Tensor& global);
+  // Copies this rank's piece of a global tensor, shaped as the parameter is, to `piece`, flat.
+  void cut(int index, const at::Tensor& global, const at::Tensor& piece) const;
+  // The masters' piece of a parameter's global values.
+  void assign(int index, const at::Tensor& global) { cut(index, global, entry(index).piece.master); }
 
   [[nodiscard]] size_t size() const { return entries_.size(); }
   [[nodiscard]] const std::string& path(int index) const { return entry(index).path; }
@@ -84,7 +87,8 @@ class ParameterStore {
   void begin_step();              // forgets which gradients were written
   void refresh_compute_copies();  // after master values changed; with shards > 1 of the own part alone
 
-  // What the optimizer changes: the parameters with or without weight decay of one bucket's shard, without gaps.
+  // What the optimizer changes: the parameters with or without weight decay of one bucket's shard, without gaps. Every
+  // rank has the same groups with the same pieces, some of them empty.
   struct Group {
     bool weight_decay = true;
     int bucket = 0;
@@ -102,6 +106,8 @@ class ParameterStore {
   [[nodiscard]] const std::vector<int>& parameters_of(int bucket) const { return held(bucket).parameters; }
   // Elements of each rank's shard, in their order.
   [[nodiscard]] std::vector<int64_t> shard_sizes(int bucket) const;
+  // Elements of a parameter's slice in each of them.
+  [[nodiscard]] std::vector<int64_t> piece_sizes(int index) const;
   [[nodiscard]] at::Tensor own_values(int bucket) const;  // the own shard in the compute type
   // The buffer for all values, whose views value() returns from now on.
   at::Tensor open_values(int bucket);
@@ -131,7 +137,7 @@ class ParameterStore {
     Piece piece;
     at::Tensor master, value, gradient;
     bool written = false;
-    [[nodiscard]] int64_t elements() const;  // of the slice
+    [[nodiscard]] int64_t elements() const { return piece.elements(); }  // of the slice
   };
   struct Bucket {
     std::vector<int> parameters;  // in the order of the buffer
