@@ -7,6 +7,7 @@
 #include "model/describe.h"
 #include "model/family.h"
 #include "model/hugging_face.h"
+#include "run/layout.h"
 
 namespace weft::run {
 namespace {
@@ -165,6 +166,7 @@ void check(const RunNode& run) {
           fmt::format("data.context is {}, longer than the model's {} positions (model.positions)",
                       run.data.context.get(), run.model.positions));
   static_cast<void>(batch_cut(run));
+  static_cast<void>(layout_of(run));
   // Counts of tokens are 63-bit integers everywhere.
   const double tokens = static_cast<double>(run.train.steps) * static_cast<double>(run.train.global_batch) *
                         static_cast<double>(run.data.context.get());

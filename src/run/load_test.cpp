@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "model/describe.h"
+#include "run/layout.h"
 
 namespace weft::run {
 namespace {
@@ -95,7 +96,13 @@ TEST_F(LoadTest, MistakesAreNamed) {
       {"data.context=65", "data.context is 65, longer than the model's 64 positions (model.positions)"},
       {"model.heads=5", "model.width is 32, which 5 heads (model.heads) do not divide"},
       {"train.precision=fp16", "train.precision: is \"fp16\"; it must be one of \"fp32\", \"bf16\""},
-      {"parallel.tensor=2", "parallel: unknown key; there are: model"},
+      {"parallel.tesnor=2", "parallel.tesnor: unknown key, did you mean tensor?"},
+      {"parallel.tensor=5", "parallel.tensor is 5, but the model has 4 heads (model.heads)"},
+      {"parallel.tensor=0", "parallel.tensor: is 0; it must be at least 1"},
+      {"parallel.sequence=true", "it needs parallel.tensor > 1"},
+      {"parallel.context=9", "at most 8 ranks can divide them"},
+      {"parallel={fsdp=2, zero=0}", "divides nothing over parallel.fsdp ranks"},
+      {"train={strict=true, precision='bf16'}", "train.strict needs train.precision = \"fp32\""},
       {"model.vocabulary=100", "model.vocabulary is 100, but the tokenizer has 256 tokens"},
       {"model.hf=nowhere", "model.hf and model.family both name the model"},
       {"train.steps=1000000000000", "(no error)"},
@@ -118,10 +125,15 @@ TEST_F(LoadTest, MicroBatchesFollowFromEitherKey) {
   EXPECT_EQ(cut({"train.micro_batch=5"}).micro_batches, 3);
   EXPECT_EQ(cut({"train.micro_batch=4", "schedule.micro_batches=3"}).micro_batches, 3);
   const BatchCut uneven = cut({"schedule.micro_batches=5"});
-  std::vector<int64_t> firsts;
-  for (int64_t i = 0; i <= 5; ++i) firsts.push_back(uneven.first(i));
-  EXPECT_EQ(firsts, (std::vector<int64_t>{0, 3, 6, 8, 10, 12}));
-  EXPECT_EQ(cut({"schedule.micro_batches=15"}).first(13), 12);
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i < 5; ++i) ends.push_back(uneven.sequences(0, i).end);
+  EXPECT_EQ(ends, (std::vector<int64_t>{3, 6, 8, 10, 12}));
+  EXPECT_EQ(cut({"schedule.micro_batches=15"}).micro_batches, 12);
+  const BatchCut ranks = cut({"parallel={data=5, fsdp=1}", "train.micro_batch=2"});
+  EXPECT_EQ(ranks.micro_batches, 2);
+  EXPECT_EQ(ranks.sequences(0, 1), (Range{2, 3}));
+  EXPECT_EQ(ranks.sequences(4, 0), (Range{10, 11}));
+  EXPECT_EQ(ranks.sequences(4, 1), (Range{11, 12}));
   EXPECT_NE(error_of(kBase, {"train.micro_batch=4", "schedule.micro_batches=2"}).find("give one of the two"),
             std::string::npos);
 }

@@ -38,6 +38,8 @@ void TrainNode::fields(FieldList& list) {
   list.add("threads", threads, Hint::kPerformance, "threads", "of the products; 0: one a core")
       .at_least(0)
       .at_most(4096);
+  list.add("strict", strict, Hint::kPerformance, "",
+           "the same bits under every layout and any cut into micro-batches; slower");
   list.add("record_batches", record_batches, Hint::kOptional, "",
            "write the tokens of every step to batches.jsonl in the run's folder");
 }
@@ -84,36 +86,13 @@ void RunNode::fields(FieldList& list) {
   list.add("train", train, Hint::kCore, "how long, how much at once, in which precision");
   list.add("optimizer", optimizer, Hint::kCore, "what changes the parameters");
   list.add("phases", phases, Hint::kCore, "the learning rate over the steps");
+  list.add("parallel", parallel, Hint::kPerformance, "how ranks divide the work");
   list.add("schedule", schedule, Hint::kPerformance, "how a step is cut");
   list.add("validation", validation, Hint::kOptional, "losses on text that is not learnt from");
   list.add("samples", samples, Hint::kOptional, "text written while training");
   list.add("checkpoint", checkpoint, Hint::kOptional, "what is kept of the run");
+  list.add("comm", comm, Hint::kPerformance, "how ranks reach each other");
   list.add("run", run, Hint::kOptional, "its name and folder");
-}
-
-int64_t BatchCut::first(int64_t index) const {
-  const int64_t whole = global_batch / micro_batches, longer = global_batch % micro_batches;
-  return index * whole + std::min(index, longer);
-}
-
-BatchCut batch_cut(const RunNode& run) {
-  const int64_t batch = run.train.global_batch;
-  BatchCut cut;
-  cut.global_batch = batch;
-  if (run.train.micro_batch) {
-    cut.micro_batches = (batch + *run.train.micro_batch - 1) / *run.train.micro_batch;
-  }
-  if (run.schedule.micro_batches) {
-    if (run.train.micro_batch && *run.schedule.micro_batches != cut.micro_batches) {
-      throw InputError(fmt::format(
-          "train.micro_batch is {} and schedule.micro_batches is {}, but a global batch of {} has {} micro-batches of "
-          "{}; "
-          "give one of the two",
-          *run.train.micro_batch, *run.schedule.micro_batches, batch, cut.micro_batches, *run.train.micro_batch));
-    }
-    cut.micro_batches = *run.schedule.micro_batches;
-  }
-  return cut;
 }
 
 bool frozen(const TrainNode& train, const std::string& path) {

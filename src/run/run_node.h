@@ -12,6 +12,7 @@
 #include "recipe/optimizer_node.h"
 #include "recipe/parametrisation.h"
 #include "recipe/phase.h"
+#include "run/parallel_node.h"
 
 namespace weft::run {
 
@@ -27,6 +28,7 @@ struct TrainNode : config::Node {
   std::vector<std::string> frozen;  // patterns on parameter paths, with * and ?
   std::string initial_weights;      // a Hugging Face directory, a run or a checkpoint; empty: random
   int64_t threads = 0;              // 0: one a core
+  bool strict = false;              // the same bits under every layout
   bool record_batches = false;      // batches.jsonl in the run's folder
 };
 
@@ -83,22 +85,14 @@ struct RunNode : config::Node {
   TrainNode train;
   config::Slot<recipe::OptimizerNode> optimizer = recipe::AdamW();
   recipe::Phases phases;
+  ParallelNode parallel;
   ScheduleNode schedule;
   ValidationNode validation;
   SamplesNode samples;
   CheckpointNode checkpoint;
+  CommNode comm;
   RunSettings run;
 };
-
-// How a global batch is cut. Where it does not divide, the first micro-batches hold one sequence more.
-struct BatchCut {
-  int64_t micro_batches = 1;
-  // The first sequence of micro-batch `index` within the global batch; first(micro_batches) is the global batch.
-  [[nodiscard]] int64_t first(int64_t index) const;
-  int64_t global_batch = 1;
-};
-// Throws InputError where micro_batch and micro_batches contradict each other.
-[[nodiscard]] BatchCut batch_cut(const RunNode& run);
 
 // Whether a parameter's path matches one of the patterns of train.frozen: * stands for any characters, ? for one.
 [[nodiscard]] bool frozen(const TrainNode& train, const std::string& path);
