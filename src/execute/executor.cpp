@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -46,11 +47,20 @@ struct MicroBatchState {
       weight_queues;  // by segment, between BackwardInput and BackwardWeight
 };
 
+// What a Run works with, of its executor.
+struct Workshop {
+  const model::ModelDescription& model;
+  const std::vector<std::unique_ptr<nn::Segment>>& segments;
+  const std::vector<bool>& is_root;
+  nn::ParameterStore& parameters;
+  Ranks* ranks;
+  ValueTraffic* values;
+  ParameterTraffic* traffic;
+};
+
 class Run {
  public:
-  Run(const model::ModelDescription& model, const std::vector<std::unique_ptr<nn::Segment>>& segments,
-      const std::vector<bool>& is_root, nn::ParameterStore& parameters, const StepInput& input, bool training)
-      : model_(model), segments_(segments), is_root_(is_root), parameters_(parameters), input_(input) {
+  Run(const Workshop& workshop, const StepInput& input, bool training) : with_(workshop), input_(input) {
     states_.resize(input.micro_batches.size());
     for (size_t index = 0; index < states_.size(); ++index) {
       MicroBatchState& state = states_[index];
@@ -58,12 +68,15 @@ class Run {
       state.context.seed = input.seed;
       state.context.step = input.step;
       state.context.loss_scale = 1.0 / static_cast<double>(input.target_tokens);
+      state.context.shard = with_.parameters.layout().shard;
+      state.context.first_sample = input.first_sample;
       state.context.batch = &input.micro_batches[index];
-      state.context.parameters = &parameters;
-      state.values.resize(model.values.size());
-      state.gradients.resize(model.values.size());
-      state.saved.resize(model.segments.size());
-      state.weight_queues.resize(model.segments.size());
+      state.context.parameters = &with_.parameters;
+      if (strict()) state.context.leaf_gradients = &leaves_;
+      state.values.resize(with_.model.values.size());
+      state.gradients.resize(with_.model.values.size());
+      state.saved.resize(with_.model.segments.size());
+      state.weight_queues.resize(with_.model.segments.size());
     }
   }
 
@@ -76,23 +89,33 @@ class Run {
       handlers[static_cast<size_t>(Op::kBackwardInput)] = &Run::backward_input;
       handlers[static_cast<size_t>(Op::kBackwardWeight)] = &Run::backward_weight;
       handlers[static_cast<size_t>(Op::kFree)] = &Run::free;
+      handlers[static_cast<size_t>(Op::kRedistribute)] = &Run::redistribute;
+      handlers[static_cast<size_t>(Op::kUnshard)] = &Run::unshard;
+      handlers[static_cast<size_t>(Op::kReshard)] = &Run::reshard;
+      handlers[static_cast<size_t>(Op::kReduceGradient)] = &Run::reduce_gradient;
       handlers[static_cast<size_t>(Op::kReduce)] = &Run::reduce;
       handlers[static_cast<size_t>(Op::kStep)] = &Run::step;
       return handlers;
     }();
     const Handler handler = kHandlers[static_cast<size_t>(action.op)];
     if (handler == nullptr) throw Error(fmt::format("the executor has no handler for {}", schedule::text(action)));
+    const bool of_values = action.micro_batch >= 0 && action.op != Op::kReduceGradient;
+    if (of_values && is_empty(action)) return;  // on all ranks that divide its sequences
     (this->*handler)(action);
   }
 
   StepOutput take_output() { return std::move(output_); }
 
  private:
+  [[nodiscard]] bool strict() const { return with_.parameters.layout().shard.strict; }
+  [[nodiscard]] bool is_empty(const Action& action) const {
+    return input_.micro_batches[static_cast<size_t>(action.micro_batch)].tokens.size(0) == 0;
+  }
   MicroBatchState& state(const Action& action) { return states_.at(static_cast<size_t>(action.micro_batch)); }
   const model::SegmentDescription& description(const Action& action) const {
-    return model_.segments.at(static_cast<size_t>(action.segment));
+    return with_.model.segments.at(static_cast<size_t>(action.segment));
   }
-  nn::Segment& segment(const Action& action) { return *segments_.at(static_cast<size_t>(action.segment)); }
+  nn::Segment& segment(const Action& action) { return *with_.segments.at(static_cast<size_t>(action.segment)); }
 
   void forward(const Action& action) {
     MicroBatchState& micro = state(action);
@@ -134,8 +157,8 @@ class Run {
     output_gradients.reserve(described.outputs.size());
     for (const int value : described.outputs) {
       const auto index = static_cast<size_t>(value);
-      output_gradients.push_back(is_root_[index] ? at::scalar_tensor(micro.context.loss_scale, at::kFloat)
-                                                 : std::exchange(micro.gradients[index], at::Tensor()));
+      output_gradients.push_back(with_.is_root[index] ? at::scalar_tensor(micro.context.loss_scale, at::kFloat)
+                                                      : std::exchange(micro.gradients[index], at::Tensor()));
     }
     nn::Saved saved = std::exchange(micro.saved[static_cast<size_t>(action.segment)], {});
     const auto reached = [](const at::Tensor& gradient) { return gradient.defined(); };
@@ -149,32 +172,90 @@ class Run {
 
   void free(const Action& action) { state(action).values.at(static_cast<size_t>(action.value)) = at::Tensor(); }
 
+  void redistribute(const Action& action) {
+    const bool forward = action.direction == schedule::Direction::kForward;
+    MicroBatchState& micro = state(action);
+    at::Tensor& tensor = (forward ? micro.values : micro.gradients)[static_cast<size_t>(action.value)];
+    if (!tensor.defined()) return;  // no trained loss depends on it
+    WEFT_CHECK(with_.values != nullptr);
+    const auto direction = forward ? nn::Direction::kForward : nn::Direction::kBackward;
+    tensor = with_.values->move(action.value, direction, std::exchange(tensor, at::Tensor()), micro.context);
+  }
+
+  void unshard(const Action& action) { traffic().unshard(action.bucket); }
+  void reshard(const Action& action) { traffic().reshard(action.bucket); }
+
+  // In strict mode the leaves of all buckets are exchanged in front of the norm.
+  void reduce_gradient(const Action& action) {
+    if (!strict()) traffic().reduce_gradient(action.bucket);
+  }
+
   void reduce(const Action& action) {
     if (action.purpose == schedule::Purpose::kLoss) {
-      for (const MicroBatchState& micro : states_) {
-        for (const auto& [name, sum] : micro.context.metrics) output_.metrics[name] += sum;
-      }
-      output_.loss = output_.metrics["loss_sum"] / static_cast<double>(input_.target_tokens);
+      reduce_loss();
     } else if (action.purpose == schedule::Purpose::kNorm) {
-      parameters_.finish_gradients();
-      output_.gradient_norm = gradient_norm(parameters_, nullptr, false);
+      reduce_norm();
     } else {
       throw Error(fmt::format("the executor has no handler for {}", schedule::text(action)));
     }
   }
 
-  void step(const Action&) { optimizer().apply(parameters_, {input_.step, output_.loss, output_.gradient_norm}); }
+  void reduce_norm() {
+    if (strict()) {
+      traffic().set_gradients(leaves_, input_.samples);
+    } else if (with_.parameters.layout().shards == 1) {
+      with_.parameters.finish_gradients();
+    }
+    comm::Communicator* holders = with_.ranks == nullptr ? nullptr : &with_.ranks->holders();
+    output_.gradient_norm = gradient_norm(with_.parameters, holders, strict());
+  }
+
+  // Tensor ranks compute the same metrics: the first one's count. Every rank has the same names.
+  void reduce_loss() {
+    output_.metrics[kLossSum] = 0;
+    int64_t exact = 0;  // the loss in strict mode
+    for (const MicroBatchState& micro : states_) {
+      for (const auto& [name, sum] : micro.context.metrics) output_.metrics[name] += sum;
+      exact += micro.context.exact_loss_sum;
+    }
+    std::vector<double> numbers = {input_.stop ? 1.0 : 0.0};
+    const bool counts = with_.parameters.layout().shard.tensor_rank == 0;
+    // Two halves, so that sums of many ranks stay exact in 53 bits.
+    for (const int64_t half : {exact >> kHalfBits, exact & ((int64_t{1} << kHalfBits) - 1)}) {
+      numbers.push_back(counts ? static_cast<double>(half) : 0.0);
+    }
+    for (const auto& [name, sum] : output_.metrics) numbers.push_back(counts ? sum : 0.0);
+    if (with_.ranks != nullptr && with_.ranks->world().size() > 1) {
+      const comm::Target target{numbers.data(), static_cast<int64_t>(numbers.size()), mesh::ElementType::kFloat64};
+      with_.ranks->world().all_reduce(target, comm::Reduction::kSum, "loss and metrics")->wait();
+    }
+    output_.stop = numbers[0] > 0;
+    size_t next = 3;
+    for (auto& [name, sum] : output_.metrics) sum = numbers[next++];
+    if (strict()) {
+      output_.metrics[kLossSum] = (std::ldexp(numbers[1], kHalfBits) + numbers[2]) * nn::kExactLoss;
+    }
+    output_.loss = output_.metrics[kLossSum] / static_cast<double>(input_.target_tokens);
+  }
+
+  void step(const Action&) { optimizer().apply(with_.parameters, {input_.step, output_.loss, output_.gradient_norm}); }
+
+  ParameterTraffic& traffic() {
+    WEFT_CHECK(with_.traffic != nullptr);
+    return *with_.traffic;
+  }
 
   OptimizerStep& optimizer() {
     WEFT_CHECK(input_.optimizer != nullptr);
     return *input_.optimizer;
   }
 
-  const model::ModelDescription& model_;
-  const std::vector<std::unique_ptr<nn::Segment>>& segments_;
-  const std::vector<bool>& is_root_;
-  nn::ParameterStore& parameters_;
+  static constexpr const char* kLossSum = "loss_sum";
+  static constexpr int kHalfBits = 26;
+
+  Workshop with_;
   const StepInput& input_;
+  nn::LeafGradients leaves_;
   std::vector<MicroBatchState> states_;
   StepOutput output_;
 };
@@ -189,12 +270,19 @@ bool trains(const schedule::Schedule& schedule) {
 }  // namespace
 
 Executor::Executor(const model::ModelDescription& model, std::vector<std::unique_ptr<nn::Segment>> segments,
-                   nn::ParameterStore& parameters)
-    : model_(model), segments_(std::move(segments)), parameters_(parameters), is_root_(model.values.size(), true) {
+                   nn::ParameterStore& parameters, Ranks* ranks)
+    : model_(model),
+      segments_(std::move(segments)),
+      parameters_(parameters),
+      ranks_(ranks),
+      is_root_(model.values.size(), true) {
   WEFT_CHECK(segments_.size() == model.segments.size());
   for (const model::SegmentDescription& segment : model.segments) {
     for (const int value : segment.inputs) is_root_[static_cast<size_t>(value)] = false;
   }
+  if (ranks == nullptr) return;
+  values_.emplace(model, *ranks);
+  parameter_traffic_.emplace(model, parameters, *ranks);
 }
 
 StepOutput Executor::run(const schedule::Schedule& lowered, const StepInput& input) {
@@ -203,7 +291,9 @@ StepOutput Executor::run(const schedule::Schedule& lowered, const StepInput& inp
   const bool training = trains(lowered);
   const c10::NoGradGuard no_gradients;  // a segment that wants autograd turns it on for itself
   if (training) parameters_.begin_step();
-  Run run(model_, segments_, is_root_, parameters_, input, training);
+  Run run({model_, segments_, is_root_, parameters_, ranks_, values_ ? &*values_ : nullptr,
+           parameter_traffic_ ? &*parameter_traffic_ : nullptr},
+          input, training);
   const std::vector<Action>& actions = lowered.roles[0].actions;
   for (size_t index = 0; index < actions.size(); ++index) {
     if (input.observer != nullptr) input.observer->begin(index, actions[index]);
