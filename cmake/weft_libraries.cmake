@@ -25,4 +25,10 @@ if(WEFT_TORCH)
     # and classes in its headers differ without.
     INTERFACE_COMPILE_DEFINITIONS "FMT_HEADER_ONLY=1;NDEBUG"
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined;-Wl,--no-as-needed")
+
+  # The wheel has gloo's code without its headers; those of Debian's libgloo-dev declare what c10d's header names.
+  find_path(WEFT_GLOO_INCLUDE gloo/context.h REQUIRED)
+  add_library(weft_gloo INTERFACE)
+  target_include_directories(weft_gloo SYSTEM INTERFACE ${WEFT_GLOO_INCLUDE})
+  target_compile_definitions(weft_gloo INTERFACE USE_C10D_GLOO)
 endif()

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "comm/call.h"
 
 namespace weft::comm {
@@ -41,6 +43,8 @@ class ThreadGroup {
   void finish(Meeting& meeting, int member);
 
   void abort(const std::string& reason);
+  // Aborts since an exception takes this member away.
+  void leave(int member) { abort(fmt::format("rank {}: left because of an error of its own", ranks_[member])); }
 
  private:
   [[nodiscard]] GroupName seen_by(int member) const { return {name_, ranks_, member}; }

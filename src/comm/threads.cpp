@@ -22,7 +22,7 @@ class ThreadWork : public Work {
 
   ~ThreadWork() override {
     if (!meeting_) return;
-    if (std::uncaught_exceptions() > exceptions_) group_->abort("a member left the call because of an error");
+    if (std::uncaught_exceptions() > exceptions_) group_->leave(member_);
     try {
       wait();
     } catch (const CommunicationError&) {  // the group is of no use, which its next call says

@@ -107,6 +107,7 @@ void find_meeting_point(const Variable& variable, RankEnvironment& ranks) {
   if (ranks.launcher == kWeft.launcher) {
     ranks.host = text(variable, "WEFT_ADDRESS");
     ranks.port = number(variable, "WEFT_PORT", 1, kGreatestPort).value_or(0);
+    ranks.store_socket = number(variable, "WEFT_STORE_SOCKET", 0, 1 << 20).value_or(-1);
     return;
   }
   ranks.host = text(variable, "MASTER_ADDR");

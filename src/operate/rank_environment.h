@@ -16,9 +16,10 @@ struct RankEnvironment {
   std::string host = "127.0.0.1";
   int port = 0;
   bool store_is_hosted = false;
-  int attempt = 0;       // how often the launcher has started these ranks before: a hosted store remembers
-  int threads = 0;       // if not 0: this process is all of this many ranks, a thread each, and `size` is 1
-  std::string launcher;  // "weft launch", "torchrun", "srun", "mpirun"; empty: a plain run
+  int store_socket = -1;  // of rank 0: the store's socket, which the launcher has opened; -1: it opens its own
+  int attempt = 0;        // how often the launcher has started these ranks before: a hosted store remembers
+  int threads = 0;        // if not 0: this process is all of this many ranks, a thread each, and `size` is 1
+  std::string launcher;   // "weft launch", "torchrun", "srun", "mpirun"; empty: a plain run
 };
 
 // `variable` gives an environment variable's value, or null (std::getenv). The innermost launcher counts: WEFT_RANK,

@@ -96,12 +96,13 @@ def link_table(files, table):
     complaints = []
     for path, text in files:
         for call in re.finditer(r"^\s*weft_room\((\w+)([^)]*)\)", text, re.MULTILINE):
-            room = call.group(1)
+            room = room_of(path, table)
             used = re.search(r"\bUSES((?:\s+[a-z_]+)*)", call.group(2))
-            if room not in table:
-                complaints.append(f"{path}:{line_of(text, call.start())}: {room} is no room of the table")
+            if room not in table or call.group(1) != room.replace("/", "_"):
+                complaints.append(f"{path}:{line_of(text, call.start())}: {call.group(1)} is no room of the table, or not this folder's")
                 continue
             for other in used.group(1).split() if used else []:
+                other = other.replace("_", "/")
                 if other in table and other not in closure(table, room):
                     complaints.append(f"{path}:{line_of(text, call.start())}: {room} may not link {other}")
     return complaints

@@ -31,7 +31,7 @@ class Tree(unittest.TestCase):
         self.none(house.include_table(CODE, TABLE))
 
     def test_links_keep_to_the_table(self):
-        self.none(house.link_table(read("src/*/CMakeLists.txt"), TABLE))
+        self.none(house.link_table(read("src/*/CMakeLists.txt", "src/*/*/CMakeLists.txt"), TABLE))
 
     def test_libtorch_headers(self):
         self.none(house.libtorch_headers(CODE, TABLE, DECIDING))
@@ -95,6 +95,8 @@ class Rules(unittest.TestCase):
     def test_link_table(self):
         self.assertEqual(house.link_table([("src/nn/CMakeLists.txt", "weft_room(nn TORCH USES model LIBRARIES fmt::fmt)")], self.table), [])
         self.assertEqual(len(house.link_table([("src/nn/CMakeLists.txt", "weft_room(nn TORCH USES model mesh)")], self.table)), 1)
+        self.assertEqual(house.link_table([("src/comm/gloo/CMakeLists.txt", "weft_room(comm_gloo TORCH USES comm)")], self.table), [])
+        self.assertEqual(len(house.link_table([("src/comm/CMakeLists.txt", "weft_room(comm USES mesh comm_gloo)")], self.table)), 1)
 
     def libtorch(self, path, name):
         return len(house.libtorch_headers([(path, f"#include <{name}>\n")], self.table, self.deciding))
