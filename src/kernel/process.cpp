@@ -29,7 +29,10 @@ bool make_products_reproducible() {
 }  // namespace
 
 bool start_process(const ProcessSettings& settings) {
-  if (settings.reproducible) use_plain_products(!make_products_reproducible() || !slices_equal_products());
+  if (settings.reproducible) {
+    static const bool library = make_products_reproducible() && slices_equal_products();  // it can be chosen once
+    use_plain_products(!library);
+  }
   // By default glibc returns every large block to the system and faults it in again in the next step.
   constexpr int kKept = 1 << 30;
   const bool kept = mallopt(M_MMAP_THRESHOLD, kKept) == 1 && mallopt(M_TRIM_THRESHOLD, kKept) == 1;

@@ -75,7 +75,7 @@ TEST(Strict, OfMoreRanksThanKeyValueHeads) {
   kernel::start_process({.threads = 1, .reproducible = true});
   for (const int64_t heads : {8, 6}) {
     TestModel model(case_of_heads(heads, 2));
-    const MicroBatch batch = test_batch(2, 19, model.description.vocabulary, kFirstSample);
+    const MicroBatch batch = test_batch(2, 75, model.description.vocabulary, kFirstSample);
     const TestOutcome one = train_on_ranks(model, {1, 1, false, true}, {batch}, kFirstSample);
     for (TestLayout layout : std::vector<TestLayout>{{4, 1}, {5, 2}, {6, 1, true}, {4, 4, true}}) {
       layout.strict = true;

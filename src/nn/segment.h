@@ -1,5 +1,11 @@
 // The interface through which the executor computes a model. One object a segment of the model's description.
 //
+// Parts of a model (RunContext::shard; docs/segments.md has the table): values are cut along the sequence by context
+// ranks, and by tensor ranks where the shard says sequence; the executor redistributes them between segments. What
+// tensor ranks hold of a sum is Partial: outputs of embed, attention and mlp, gradients of the inputs of
+// query_key_value, mlp and logits; so are gradients of keys and values over context ranks. In strict mode such a sum is
+// a stack of its tree's nodes (leaves.h), and weight gradients go to RunContext::leaf_gradients.
+//
 // Border rules: inputs arrive detached; a segment never writes its inputs (except the loss, which owns the logits);
 // gradients of a value with several consumers are added by the executor in consumer order; integers and constants come
 // from the context's batch and carry no gradient; no communication happens inside a segment, its context holds none.
@@ -26,7 +32,10 @@ class Segment {
  public:
   virtual ~Segment() = default;
 
-  // Computes the outputs, in the description's order. Values are [sequences, length, ...].
+  // Computes the outputs, in the description's order. Values are [sequences, length held, ...]. The logits' statistics
+  // are undefined where one rank has the whole vocabulary and mode is normal; else fp32 [sequences, length, 3] of the
+  // rank's columns (kernel/cross_entropy.h), in strict mode [sequences, length, kUnits, 3] of which it fills its units.
+  // The loss reads those of all tensor ranks, [ranks, sequences, length, ..]; of one rank the first dim may be missing.
   virtual Tensors forward(RunContext& context, const Tensors& inputs, Saved& saved) = 0;
 
   // Takes the gradients of the outputs and returns those of the inputs, one an input; an undefined tensor means zero. A
