@@ -15,7 +15,7 @@
 namespace weft::mesh {
 namespace {
 
-int64_t element_count(const std::vector<int64_t>& shape) {
+int64_t elements(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
   return count;
@@ -57,15 +57,30 @@ void check_ragged(const Spec& spec) {
     return;
   }
   if (std::ranges::count_if(spec.placements, is_ragged) > 1) fail(spec, "more than one ragged axis");
+  const auto is_shard = [](Placement placement) { return placement.kind == PlacementKind::kShard; };
+  if (std::ranges::any_of(spec.placements, is_shard)) fail(spec, "a ragged axis beside one that cuts a dim");
   const Axis& axis = spec.mesh.axes[static_cast<size_t>(ragged - spec.placements.begin())];
   if (static_cast<int64_t>(spec.ragged_ends.size()) != axis.size) {
     fail(spec, fmt::format("{} ragged ranges for axis {} of size {}", spec.ragged_ends.size(), axis.name, axis.size));
   }
   if (spec.ragged_ends.front() < 0 || !std::ranges::is_sorted(spec.ragged_ends) ||
-      spec.ragged_ends.back() != element_count(spec.shape)) {
+      spec.ragged_ends.back() != elements(spec.shape)) {
     fail(spec, fmt::format("ragged ranges ending at [{}] do not fill {} elements", fmt::join(spec.ragged_ends, ", "),
-                           element_count(spec.shape)));
+                           elements(spec.shape)));
   }
+}
+
+void check_units(Spec& spec) {
+  if (spec.units.empty()) return;
+  if (spec.units.size() != spec.shape.size()) {
+    fail(spec, fmt::format("units of {} dims for a tensor with {} dims", spec.units.size(), spec.shape.size()));
+  }
+  for (size_t dim = 0; dim < spec.units.size(); ++dim) {
+    if (spec.units[dim] < 0) fail(spec, fmt::format("{} units in dim {}", spec.units[dim], dim));
+    const Placement cut{PlacementKind::kShard, static_cast<int8_t>(dim)};
+    if (std::ranges::count(spec.placements, cut) == 0 || spec.units[dim] == spec.shape[dim]) spec.units[dim] = 0;
+  }
+  if (std::ranges::all_of(spec.units, [](int64_t units) { return units == 0; })) spec.units.clear();
 }
 
 // Axes that cut different dims commute, so the canonical order is by dim.
@@ -92,7 +107,7 @@ struct SpecLess {
       axes.emplace_back(spec.mesh.axes[axis].name, spec.mesh.axes[axis].size, spec.placements[axis].kind,
                         spec.placements[axis].dim);
     }
-    return std::tuple(std::move(axes), spec.shard_order, spec.ragged_ends, spec.shape, spec.element_type);
+    return std::tuple(std::move(axes), spec.shard_order, spec.ragged_ends, spec.shape, spec.units, spec.element_type);
   }
   bool operator()(const Spec& a, const Spec& b) const { return key(a) < key(b); }
 };
@@ -177,7 +192,12 @@ std::string Spec::text() const {
   for (size_t axis = 0; axis < placements.size() && axis < mesh.axes.size(); ++axis) {
     axes.push_back(fmt::format("{}: {}", mesh.axes[axis].name, mesh::text(placements[axis])));
   }
-  return fmt::format("{}[{}] {{{}}}", mesh::text(element_type), fmt::join(shape, ", "), fmt::join(axes, ", "));
+  std::vector<std::string> dims;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const int64_t parts = dim < units.size() ? units[dim] : 0;
+    dims.push_back(parts == 0 ? fmt::format("{}", shape[dim]) : fmt::format("{} in {} units", shape[dim], parts));
+  }
+  return fmt::format("{}[{}] {{{}}}", mesh::text(element_type), fmt::join(dims, ", "), fmt::join(axes, ", "));
 }
 
 const Spec* intern(Spec spec) {
@@ -186,6 +206,7 @@ const Spec* intern(Spec spec) {
   }
   check_placements(spec);
   check_ragged(spec);
+  check_units(spec);
   order_shards(spec);
   // Nodes of a set never move, so an element's address is its identity.
   static std::mutex mutex;

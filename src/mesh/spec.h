@@ -55,15 +55,18 @@ struct Spec {
   std::vector<int8_t> shard_order = {};
   std::vector<int64_t> ragged_ends = {};  // of a Ragged axis (one at most): where each rank's range ends, in elements
   std::vector<int64_t> shape = {};        // global
+  // Of a dim that is cut: how many near-equal units (base/units.h) stay whole; 0: elements. Empty: all 0.
+  std::vector<int64_t> units = {};
   ElementType element_type = ElementType::kFloat32;
   friend bool operator==(const Spec&, const Spec&) = default;
 
-  // "f32[12, 64, 128] {dp: shard(0)}", for messages.
+  // "f32[12, 64 in 8 units, 128] {dp: shard(0)}", for messages.
   [[nodiscard]] std::string text() const;
 };
 
 // The one object equal to `spec`. Throws Error that says what is wrong: placements that do not match the axes, a dim
-// that does not exist, an order of axes that is not one, ragged ranges that do not fill the tensor. Safe from several
+// that does not exist, an order of axes that is not one, ragged ranges that do not fill the tensor or lie beside a
+// Shard. Units of dims that no axis cuts are dropped, so that they do not tell two specs apart. Safe from several
 // threads.
 [[nodiscard]] const Spec* intern(Spec spec);
 

@@ -108,6 +108,24 @@ TEST(Spec, RaggedRangesFillTheTensor) {
   Spec twice = ragged({7, 20});
   twice.placements[1] = kRanges;
   EXPECT_THROW((void)intern(twice), Error);
+  Spec beside = ragged({7, 20});
+  beside.placements[1] = shard(0);
+  EXPECT_THROW((void)intern(beside), Error);
+}
+
+TEST(Spec, UnitsMatterWhereADimIsCut) {
+  Spec units = spec_of({shard(0), kSame}, {12, 64});
+  units.units = {4, 0};
+  EXPECT_EQ(intern(units)->text(), "f32[12 in 4 units, 64] {dp: shard(0), tp: invariant}");
+  EXPECT_NE(intern(units), intern(spec_of({shard(0), kSame}, {12, 64})));
+  Spec elements = units;
+  elements.units = {12, 8};
+  EXPECT_EQ(intern(elements), intern(spec_of({shard(0), kSame}, {12, 64})));
+  Spec few = units;
+  few.units = {4};
+  EXPECT_THROW((void)intern(few), Error);
+  few.units = {4, -1};
+  EXPECT_THROW((void)intern(few), Error);
 }
 
 TEST(Spec, WrongSpecsAreRefused) {
