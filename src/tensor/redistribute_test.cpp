@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "comm/recorder.h"
 #include "comm/threads.h"
+#include "mesh/shard.h"
+#include "tensor/collectives.h"
 #include "tensor/test_shards.h"
 
 namespace weft::tensor {
