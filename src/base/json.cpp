@@ -1,13 +1,13 @@
 #include "base/json.h"
 
 #include <cmath>
-#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/utf8.h"
 
 namespace weft {
@@ -125,17 +125,7 @@ Json parse_json(std::string_view text, std::string_view origin, JsonLimits limit
 }
 
 Json read_json_file(const std::filesystem::path& path, JsonLimits limits) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) throw InputError(fmt::format("{}: cannot be read: {}", path.string(), error.message()));
-  if (size > limits.bytes) {
-    throw InputError(fmt::format("{}: {} bytes of JSON, more than {}", path.string(), size, limits.bytes));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text(size, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(size));
-  if (!file) throw InputError(fmt::format("{}: cannot be read to its end", path.string()));
-  return parse_json(text, path.string(), limits);
+  return parse_json(read_file(path, limits.bytes), path.string(), limits);
 }
 
 std::string dump_json(const Json& value, int indent) { return dump(value, indent); }

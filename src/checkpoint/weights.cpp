@@ -95,7 +95,6 @@ void HuggingFaceWeights::find(const model::ModelDescription& description, std::v
     if (stored.shape != tensor.shape || !is_float(stored.type)) {
       problems.push_back(fmt::format("'{}' is {} {}, expected {}", stored.name, stored_type_name(stored.type),
                                      shape_text(stored.shape), shape_text(tensor.shape)));
-      continue;
     }
     int64_t row = 0;
     for (const int parameter : tensor.parameters) {

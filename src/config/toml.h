@@ -56,7 +56,8 @@ struct Entry {
 // family or hf than the table below it, nothing of that table remains: its keys belonged to the other one.
 void merge(Table& base, const Table& over);
 
-// "a.b.0.c=VALUE". VALUE is TOML; what does not parse as TOML is a string. Throws InputError without a "=" or for an
+// "a.b.0.c=VALUE". VALUE is TOML; what does not parse as TOML is a string. An `hf` takes the place of a family and of
+// all keys beside it, as in merge. Throws InputError without a "=" or for an
 // empty key.
 void assign(Table& table, std::string_view assignment);
 

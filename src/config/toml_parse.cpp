@@ -237,6 +237,7 @@ void assign(Table& table, std::string_view assignment) {
     }
   }
   if (rest.empty()) throw InputError(origin + ": a part of the path is empty");
+  if (rest == "hf" && target->find("family") != nullptr) *target = Table();  // as in merge
   target->put(std::string(rest), std::move(item));
 }
 

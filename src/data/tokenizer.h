@@ -63,6 +63,8 @@ class Tokenizer {
   // Writes the files that load_tokenizer(directory) reads; the directory exists. Files of the same name are replaced,
   // each at once.
   virtual void save(const std::filesystem::path& directory) const = 0;
+  // The same, and where those files are weft's own, also those that `tokenizers` and transformers read.
+  virtual void export_hugging_face(const std::filesystem::path& directory) const { save(directory); }
   // Equal for equal tokenizers: a hash of what decides the ids.
   [[nodiscard]] virtual std::uint64_t fingerprint() const = 0;
 };

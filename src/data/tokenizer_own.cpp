@@ -19,6 +19,31 @@ constexpr std::int64_t kFormat = 1;
 constexpr TokenId kEndOfTextId = 256;
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 
+// A vocabulary of single characters or bytes is to Hugging Face a byte pair encoding without merges.
+struct HuggingFaceParts {
+  OrderedJson vocabulary = OrderedJson::object();
+  OrderedJson added_tokens = OrderedJson::array();
+  OrderedJson pre_tokenizer;
+  OrderedJson decoder;
+  OrderedJson configuration = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+};
+
+void write_hugging_face(const std::filesystem::path& directory, const HuggingFaceParts& parts) {
+  const OrderedJson model = {{"type", "BPE"},          {"unk_token", nullptr},      {"fuse_unk", false},
+                             {"byte_fallback", false}, {"vocab", parts.vocabulary}, {"merges", OrderedJson::array()}};
+  const OrderedJson tokenizer = {{"version", "1.0"},
+                                 {"truncation", nullptr},
+                                 {"padding", nullptr},
+                                 {"added_tokens", parts.added_tokens},
+                                 {"normalizer", nullptr},
+                                 {"pre_tokenizer", parts.pre_tokenizer},
+                                 {"post_processor", nullptr},
+                                 {"decoder", parts.decoder},
+                                 {"model", model}};
+  write_file(directory / "tokenizer.json", dump_json(tokenizer, 2) + "\n");
+  write_file(directory / "tokenizer_config.json", dump_json(parts.configuration, 2) + "\n");
+}
+
 class ByteStreamDecoder : public StreamDecoder {
  public:
   explicit ByteStreamDecoder(bool skip_special_tokens) : skip_special_tokens_(skip_special_tokens) {}
@@ -71,6 +96,27 @@ class ByteTokenizer : public Tokenizer {
   }
   void save(const std::filesystem::path& directory) const override {
     write_file(directory / kOwnTokenizerFile, content());
+  }
+  void export_hugging_face(const std::filesystem::path& directory) const override {
+    save(directory);
+    HuggingFaceParts parts;
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string letter;
+      append_utf8(byte_to_alphabet(static_cast<unsigned char>(byte)), letter);
+      parts.vocabulary[letter] = byte;
+    }
+    parts.added_tokens.push_back({{"id", kEndOfTextId},
+                                  {"content", kEndOfText},
+                                  {"single_word", false},
+                                  {"lstrip", false},
+                                  {"rstrip", false},
+                                  {"normalized", false},
+                                  {"special", true}});
+    parts.pre_tokenizer = {
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+    parts.decoder = parts.pre_tokenizer;
+    parts.configuration["eos_token"] = kEndOfText;
+    write_hugging_face(directory, parts);
   }
   [[nodiscard]] std::uint64_t fingerprint() const override { return xxh64(content()); }
 
@@ -125,6 +171,18 @@ class CharacterTokenizer : public Tokenizer {
   }
   void save(const std::filesystem::path& directory) const override {
     write_file(directory / kOwnTokenizerFile, content());
+  }
+  // There a character outside of the vocabulary is left out instead of refused.
+  void export_hugging_face(const std::filesystem::path& directory) const override {
+    save(directory);
+    HuggingFaceParts parts;
+    for (TokenId id = 0; id < characters_.size(); ++id) {
+      std::string character;
+      append_utf8(characters_[id], character);
+      parts.vocabulary[character] = id;
+    }
+    parts.decoder = {{"type", "Fuse"}};
+    write_hugging_face(directory, parts);
   }
   [[nodiscard]] std::uint64_t fingerprint() const override { return xxh64(content()); }
 

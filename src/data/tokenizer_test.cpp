@@ -259,6 +259,41 @@ TEST(Bytes, EveryByteAndEndOfText) {
   EXPECT_EQ(tokenizer->decode(broken, true), "\uFFFD\u00e9");
 }
 
+// tokenizer.json, which weft reads as `tokenizers` does, encodes as the tokenizer that it was exported from.
+TEST(Bytes, ExportedForHuggingFace) {
+  const fs::path folder = fs::path(testing::TempDir()) / "weft-exported-bytes";
+  fs::create_directories(folder);
+  const auto tokenizer = load_tokenizer("bytes");
+  tokenizer->export_hugging_face(folder);
+  const auto exported = load_tokenizer((folder / "tokenizer.json").string());
+  const std::string text = "  a\u00e9<|endoftext|>\r\n\u65e5\U0001F600";
+  for (const SpecialTokens mode : {SpecialTokens::Match, SpecialTokens::Plain, SpecialTokens::Add}) {
+    EXPECT_EQ(exported->encode(text, mode), tokenizer->encode(text, mode));
+  }
+  const std::vector<TokenId> broken = {0xC3, 256, 0xC3, 0xA9};
+  EXPECT_EQ(exported->decode(broken), tokenizer->decode(broken));
+  EXPECT_EQ(exported->eos_id(), 256U);
+  EXPECT_EQ(exported->vocabulary_size(), 257U);
+  EXPECT_EQ(load_tokenizer(folder.string())->fingerprint(), tokenizer->fingerprint());
+  fs::remove_all(folder);
+}
+
+TEST(Characters, ExportedForHuggingFace) {
+  const fs::path folder = fs::path(testing::TempDir()) / "weft-exported-characters";
+  fs::create_directories(folder);
+  CharacterVocabulary vocabulary;
+  vocabulary.add("h\"\\e l\u00f6\r\n\u65e5\t");
+  const auto tokenizer = vocabulary.make_tokenizer();
+  tokenizer->export_hugging_face(folder);
+  const auto exported = load_tokenizer((folder / "tokenizer.json").string());
+  const std::string text = "\u65e5\u65e5  h\"ell\u00f6\\\t\r\n";
+  EXPECT_EQ(exported->encode(text), tokenizer->encode(text));
+  EXPECT_EQ(exported->decode(exported->encode(text)), text);
+  EXPECT_EQ(exported->eos_id(), std::nullopt);
+  EXPECT_EQ(load_tokenizer(folder.string())->fingerprint(), tokenizer->fingerprint());
+  fs::remove_all(folder);
+}
+
 TEST(Characters, SortedAsNanoGpt) {
   CharacterVocabulary vocabulary;
   vocabulary.add("hello");

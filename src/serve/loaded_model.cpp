@@ -85,7 +85,10 @@ checkpoint::WrittenModel convert(const checkpoint::ModelSource& source, const st
   const auto tokenizer = load_tokenizer_of(source);
   checkpoint::TokenizerWriter write_tokenizer;
   if (tokenizer != nullptr) {
-    write_tokenizer = [&](const std::filesystem::path& folder) { tokenizer->save(folder); };
+    write_tokenizer = [&](const std::filesystem::path& folder) {
+      options.format == ConvertOptions::Format::kHuggingFace ? tokenizer->export_hugging_face(folder)
+                                                             : tokenizer->save(folder);
+    };
   }
   if (options.format == ConvertOptions::Format::kHuggingFace) {
     return checkpoint::write_hugging_face(destination, *source.model, source.description, *source.weights,

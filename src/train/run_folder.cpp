@@ -60,11 +60,11 @@ RunFolder::RunFolder(std::filesystem::path directory, Start start) : directory_(
   if (start == Start::kResume && !std::filesystem::is_regular_file(configuration(), failure)) {
     throw InputError(fmt::format("{}: nothing to resume: there is no config.toml", directory_.string()));
   }
-  std::filesystem::create_directories(directory_, failure);
-  if (failure) throw Error(fmt::format("{}: cannot be made: {}", directory_.string(), failure.message()));
-  if (!std::filesystem::is_directory(directory_)) {
+  if (std::filesystem::exists(directory_, failure) && !std::filesystem::is_directory(directory_, failure)) {
     throw InputError(fmt::format("{}: is not a folder", directory_.string()));
   }
+  std::filesystem::create_directories(directory_, failure);
+  if (failure) throw Error(fmt::format("{}: cannot be made: {}", directory_.string(), failure.message()));
   lock_ = take_lock(directory_);
   if (start == Start::kNew && !holds_only_the_lock(directory_)) {
     close(lock_);

@@ -43,6 +43,7 @@ TEST_F(Folder, WhatIsNotEmptyIsRefused) {
   std::ofstream(path_ / "notes.txt") << "mine";
   EXPECT_NE(refusal(path_, RunFolder::Start::kNew).find("--resume"), std::string::npos);
   EXPECT_EQ(read_file(path_ / "notes.txt"), "mine");
+  EXPECT_NE(refusal(path_ / "notes.txt", RunFolder::Start::kNew).find("is not a folder"), std::string::npos);
 }
 
 TEST_F(Folder, FailedStartsLeaveNothing) {

@@ -68,7 +68,9 @@ def main():
         ids = json.loads(tokenized)["ids"]
 
         import torch
-        from transformers import AutoModelForCausalLM
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        tokenizer = AutoTokenizer.from_pretrained(exported)
+        assert tokenizer(prompt)["input_ids"] == ids and tokenizer.decode(ids) == prompt, "its exported tokenizer differs"
         model = AutoModelForCausalLM.from_pretrained(exported, dtype=torch.float32).eval()
         tokens = torch.tensor([ids])
         theirs = model.generate(tokens, attention_mask=torch.ones_like(tokens), do_sample=False, max_new_tokens=40,

@@ -141,6 +141,22 @@ def known_tokenizers():
         yield os.path.basename(place), Tokenizer.from_file(f"{place}/tokenizer.json"), place
 
 
+def own_tokenizers(peer, folder, texts):
+    """Weft's own, beside what `tokenizers` and transformers read of their export."""
+    from transformers import AutoTokenizer
+    os.makedirs(f"{folder}/characters")
+    with open(f"{folder}/characters/weft_tokenizer.json", "w", encoding="utf-8") as file:
+        json.dump({"format": 1, "kind": "characters", "characters": "".join(sorted(set("".join(texts))))}, file)
+    for name, source in (("bytes", "bytes"), ("characters", f"{folder}/characters")):
+        exported = f"{folder}/exported {name}"
+        os.makedirs(exported)
+        peer.ask(load=source)
+        peer.ask(export=exported)
+        ids = AutoTokenizer.from_pretrained(exported)(texts[0])["input_ids"]
+        assert ids == peer.ask(text=texts[0])["ids"], f"{name}: transformers encodes otherwise"
+        yield name, Tokenizer.from_file(f"{exported}/tokenizer.json"), source
+
+
 def probe():
     """Its ids are the bytes of the pieces, each piece followed by a byte 1: they show what normalizers and pre-tokenizers do."""
     vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)}
@@ -204,10 +220,11 @@ def main():
 
     texts = mixed_text.documents(options.seed, 500, 1400)
     size = sum(len(text.encode()) for text in texts)
-    for name, tokenizer, path in known_tokenizers():
-        equal = compare(peer, name, tokenizer, path, texts) and compare_streams(peer, name, tokenizer, rng, 300)
-        good &= equal
-        print(f"{name}: {'equal' if equal else 'NOT equal'} on {size} bytes of mixed text", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, tokenizer, path in [*known_tokenizers(), *own_tokenizers(peer, folder, texts)]:
+            equal = compare(peer, name, tokenizer, path, texts) and compare_streams(peer, name, tokenizer, rng, 300)
+            good &= equal
+            print(f"{name}: {'equal' if equal else 'NOT equal'} on {size} bytes of mixed text", flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/tokenizer.json"

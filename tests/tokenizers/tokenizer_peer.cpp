@@ -1,4 +1,5 @@
-// weft's side of compare_with_tokenizers.py. Reads lines of JSON: {"load": PATH} or {"text": S, "plain": bool}, or
+// weft's side of compare_with_tokenizers.py. Reads lines of JSON: {"load": PATH}, {"export": PATH}, {"text": S,
+// "plain": bool}, or
 // {"ids": [...]}; answers each with one line: {} or {"error": S}, or the ids in every mode and what they decode to.
 #include <exception>
 #include <iostream>
@@ -28,6 +29,10 @@ Json answer(std::unique_ptr<Tokenizer>& tokenizer, const Json& request) {
   if (request.contains("load")) {
     tokenizer = weft::data::load_tokenizer(request["load"].get<std::string>());
     return {{"size", tokenizer->vocabulary_size()}};
+  }
+  if (request.contains("export")) {
+    tokenizer->export_hugging_face(request["export"].get<std::string>());
+    return Json::object();
   }
   if (request.contains("ids")) {
     const auto ids = request["ids"].get<std::vector<TokenId>>();
