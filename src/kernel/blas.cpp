@@ -38,26 +38,33 @@ float number(BFloat16 x) {
   return result;
 }
 
+// Copies rows x columns of a matrix from `row` and `column` on, as stored or transposed.
+template <typename Element>
+void copy_block(const BlasMatrix<Element>& matrix, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                float* to, int64_t to_stride) {
+  if (matrix.transposed) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const Element* from = matrix.data + (column + j) * matrix.stride + row;
+      for (int64_t i = 0; i < rows; ++i) to[i * to_stride + j] = number(from[i]);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const Element* from = matrix.data + (row + i) * matrix.stride + column;
+    for (int64_t j = 0; j < columns; ++j) to[i * to_stride + j] = number(from[j]);
+  }
+}
+
 // Panels of b as contiguous fp32, filled up with zeros, so that every column is computed by the same code.
 template <typename Element>
 void multiply_plainly(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<Element> a, BlasMatrix<Element> b,
                       float beta, float* c, int64_t c_stride) {
-  const auto element = [](const BlasMatrix<Element>& matrix, int64_t row, int64_t column) {
-    return number(matrix.transposed ? matrix.data[column * matrix.stride + row]
-                                    : matrix.data[row * matrix.stride + column]);
-  };
   std::vector<float> rows(static_cast<size_t>(m * k)), panel(static_cast<size_t>(k * kPanelColumns));
   std::vector<float> product(static_cast<size_t>(m * kPanelColumns));
-  for (int64_t row = 0; row < m; ++row) {
-    for (int64_t i = 0; i < k; ++i) rows[static_cast<size_t>(row * k + i)] = element(a, row, i);
-  }
+  copy_block(a, 0, 0, m, k, rows.data(), k);
   for (int64_t first = 0; first < n; first += kPanelColumns) {
     const int64_t columns = std::min(kPanelColumns, n - first);
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t column = 0; column < columns; ++column) {
-        panel[static_cast<size_t>(i * kPanelColumns + column)] = element(b, i, first + column);
-      }
-    }
+    copy_block(b, 0, first, k, columns, panel.data(), kPanelColumns);
     loops().product_panel(rows.data(), m, k, panel.data(), product.data());
     for (int64_t row = 0; row < m; ++row) {
       const float* from = product.data() + row * kPanelColumns;

@@ -260,6 +260,10 @@ Tensors added_gradients(const TestModel& model, const TestLayout& layout,
   Tensors gradients;
   for (int index = 0; index < static_cast<int>(model.parameters->size()); ++index) {
     const model::ParameterDescription& parameter = model.description.parameters[static_cast<size_t>(index)];
+    if (model.parameters->frozen(index)) {
+      gradients.emplace_back();
+      continue;
+    }
     at::Tensor global = at::zeros(parameter.shape, at::kFloat);
     for (const auto& store : stores) {
       const Shard& shard = store->layout().shard;
@@ -292,8 +296,10 @@ class MergedLeaves {
 
   Tensors take(int64_t samples) {
     Tensors gradients;
-    for (const model::ParameterDescription& parameter : model_.description.parameters) {
-      gradients.push_back(at::full(parameter.shape, 1e30, at::kFloat));  // every element must be written
+    for (int index = 0; index < static_cast<int>(model_.parameters->size()); ++index) {
+      const std::vector<int64_t>& shape = model_.description.parameters[static_cast<size_t>(index)].shape;
+      // Every element must be written.
+      gradients.push_back(model_.parameters->frozen(index) ? at::Tensor() : at::full(shape, 1e30, at::kFloat));
     }
     for (int64_t tensor_rank = -1; tensor_rank < layout_.tensor; ++tensor_rank) {
       LeafGradients& leaves = tensor_rank < 0 ? shared_ : by_tensor_rank_[static_cast<size_t>(tensor_rank)];
@@ -318,17 +324,21 @@ class MergedLeaves {
 };
 
 std::vector<std::unique_ptr<ParameterStore>> stores_of(const TestModel& model, const TestLayout& layout) {
+  std::vector<bool> frozen;
+  for (int index = 0; index < static_cast<int>(model.parameters->size()); ++index) {
+    frozen.push_back(model.parameters->frozen(index));
+  }
   std::vector<std::unique_ptr<ParameterStore>> stores;
   for (int64_t context = 0; context < layout.context; ++context) {
     for (int64_t tensor = 0; tensor < layout.tensor; ++tensor) {
       StoreLayout store_layout;
       store_layout.shard = {layout.tensor, tensor, layout.context, context, layout.sequence, layout.strict};
-      auto store = std::make_unique<ParameterStore>(model.description,
-                                                    std::vector<bool>(model.description.parameters.size(), false),
-                                                    at::kFloat, at::Device(at::kCPU), store_layout);
+      auto store = std::make_unique<ParameterStore>(model.description, frozen, model.parameters->compute_type(),
+                                                    at::Device(at::kCPU), store_layout);
       for (int index = 0; index < static_cast<int>(store->size()); ++index) {
         store->assign(index, model.parameters->master(index));
       }
+      store->refresh_compute_copies();
       store->begin_step();
       stores.push_back(std::move(store));
     }
