@@ -57,6 +57,37 @@ CommandDefinition train() {
   };
 }
 
+CommandDefinition launch() {
+  return {
+      .name = "launch",
+      .text = "train on several ranks of this machine",
+      .details =
+          "Ranks are processes, or threads of one process. What rank 0 prints is shown; the others have logs. If a "
+          "rank fails, all end, with its exit code. On many machines torchrun, srun or mpirun start `weft train` "
+          "themselves.",
+      .example = "weft launch --ranks 2 -- train recipes/shakespeare.toml --set parallel.data=2",
+      .arguments = {{.name = "-- train RUN.toml ...", .text = "the command, as without launch", .verbatim = true}},
+      .options = {{.name = "--ranks",
+                   .placeholder = "N",
+                   .text = "how many",
+                   .type = OptionType::kInteger,
+                   .least = 1,
+                   .greatest = 4096,
+                   .required = true},
+                  flag("--threads", "ranks are threads of one process"),
+                  {.name = "--log-dir",
+                   .placeholder = "DIR",
+                   .text = "where rank-N.log of all ranks but the first go; if not given, a folder that is removed "
+                           "unless a rank fails"},
+                  {.name = "--port",
+                   .placeholder = "P",
+                   .text = "where the ranks meet; a free one if not given",
+                   .type = OptionType::kInteger,
+                   .least = 1,
+                   .greatest = 65535}},
+  };
+}
+
 CommandDefinition generate() {
   return {
       .name = "generate",
@@ -292,8 +323,8 @@ CommandDefinition doctor() {
 
 const std::vector<CommandDefinition>& commands() {
   static const std::vector<CommandDefinition> kCommands = {
-      train(),           generate(),          eval(),   convert(), explain(), tokenize(), data_build(), data_samples(),
-      checkpoint_list(), checkpoint_verify(), doctor(),
+      train(),        launch(),          generate(),          eval(),   convert(), explain(), tokenize(), data_build(),
+      data_samples(), checkpoint_list(), checkpoint_verify(), doctor(),
   };
   return kCommands;
 }

@@ -31,6 +31,7 @@ struct ArgumentDefinition {
   std::string name;  // "RUN.toml"
   std::string text;
   bool repeated = false;  // one or more, the last argument only
+  bool verbatim = false;  // the words behind "--", whatever they look like; the last argument only
 };
 
 enum class Where { kWeft, kEngine };

@@ -37,6 +37,21 @@ TEST(Commands, EachHasTextExampleAndHelp) {
   }
 }
 
+TEST(Commands, LaunchTakesWhatStandsBehindTheDashesAsItIs) {
+  const std::vector<std::string> inner = {"train", "run.toml", "--steps", "3", "--json", "--", "--ranks"};
+  std::vector<std::string> words = {"launch", "--ranks", "2", "--"};
+  words.insert(words.end(), inner.begin(), inner.end());
+  const Invocation launch = accepted(words);
+  EXPECT_EQ(launch.texts("-- train RUN.toml ..."), inner);
+  EXPECT_EQ(launch.integer("--ranks"), 2);
+  EXPECT_FALSE(launch.json()) << "that is the inner command's";
+  EXPECT_TRUE(accepted({"launch", "--json", "--ranks", "2", "--threads", "--", "train", "x"}).json());
+  EXPECT_NE(refusal({"launch", "--ranks", "2", "train", "run.toml"}).find("-- train RUN.toml ... is missing"),
+            std::string::npos);
+  EXPECT_NE(refusal({"launch", "--ranks", "2", "--"}).find("is missing"), std::string::npos);
+  EXPECT_NE(refusal({"launch", "--", "train", "run.toml"}).find("--ranks is missing"), std::string::npos);
+}
+
 TEST(Commands, ValuesArriveAsGiven) {
   const Invocation train = accepted({"train", "--set", "data.sources=[\"my text.txt\", \"b.txt\"]", "run.toml", "--set",
                                      "train.steps=3", "--resume", "--seed", "7", "--json"});

@@ -8,6 +8,8 @@
 namespace weft::app {
 
 ExitCode run_explain(const Invocation& invocation);
+// The exit code of the first rank that failed.
+ExitCode run_launch(const Invocation& invocation);
 ExitCode run_tokenize(const Invocation& invocation);
 ExitCode run_data_build(const Invocation& invocation);
 ExitCode run_data_samples(const Invocation& invocation);

@@ -22,11 +22,21 @@ void check_before_engine(const Invocation& invocation) {
   if (command == "convert") static_cast<void>(find_model_folder(invocation.text("SRC")));
 }
 
-void execute_engine(const std::vector<std::string>& words) {
+std::filesystem::path program_folder() {
   std::error_code code;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) throw Error("/proc/self/exe: " + code.message());
-  const std::string engine = (self.parent_path() / "weft-engine").string();
+  return self.parent_path();
+}
+
+void execute_engine_with_threads(const std::vector<std::string>& words, int ranks) {
+  setenv("WEFT_THREAD_RANKS", std::to_string(ranks).c_str(), 1);
+  setenv("OMP_NUM_THREADS", "1", 0);
+  execute_engine(words);
+}
+
+void execute_engine(const std::vector<std::string>& words) {
+  const std::string engine = (program_folder() / "weft-engine").string();
   std::vector<char*> arguments = {const_cast<char*>(engine.c_str())};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

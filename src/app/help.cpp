@@ -55,7 +55,7 @@ std::string option_text(const OptionDefinition& option) {
 std::string usage(const CommandDefinition& command) {
   std::string line = "weft " + command.name;
   for (const ArgumentDefinition& argument : command.arguments) {
-    line += " " + argument.name + (argument.repeated ? "..." : "");
+    if (!argument.verbatim) line += " " + argument.name + (argument.repeated ? "..." : "");
   }
   std::string open_choice;
   for (const OptionDefinition& option : command.options) {
@@ -73,7 +73,9 @@ std::string usage(const CommandDefinition& command) {
     }
   }
   if (!open_choice.empty()) line += ")";
-  return line + " [options]";
+  line += " [options]";
+  if (!command.arguments.empty() && command.arguments.back().verbatim) line += " " + command.arguments.back().name;
+  return line;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct Body {
 };
 
 constexpr Body kBodies[] = {
+    {"launch", run_launch},
     {"explain", run_explain},
     {"tokenize", run_tokenize},
     {"data build", run_data_build},

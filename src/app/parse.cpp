@@ -1,5 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <charconv>
+
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -99,6 +100,16 @@ std::vector<std::string> option_names(const CommandDefinition& command) {
   throw InputError(fmt::format("\"{}\" is one argument too many", word));
 }
 
+// Takes what stands behind "--" away from the words of a command whose last argument wants it as it is.
+std::vector<std::string> take_verbatim(const CommandDefinition& command, std::vector<std::string>& words) {
+  if (command.arguments.empty() || !command.arguments.back().verbatim) return {};
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  if (dashes == words.end()) return {};
+  std::vector<std::string> taken(dashes + 1, words.end());
+  words.erase(dashes, words.end());
+  return taken;
+}
+
 Parsed parse_arguments(const CommandDefinition& command, std::vector<std::string> words, bool colour) {
   CLI::App parser;
   parser.set_help_flag();
@@ -119,6 +130,7 @@ Parsed parse_arguments(const CommandDefinition& command, std::vector<std::string
   }
   for (const ArgumentDefinition& argument : command.arguments) values[argument.name];
 
+  const std::vector<std::string> verbatim = take_verbatim(command, words);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
     parser.parse(words);
@@ -133,8 +145,12 @@ Parsed parse_arguments(const CommandDefinition& command, std::vector<std::string
   std::erase(rest, "--");
   size_t next = 0;
   for (const ArgumentDefinition& argument : command.arguments) {
+    if (argument.verbatim && !verbatim.empty()) {
+      values[argument.name] = verbatim;
+      continue;
+    }
     if (next < rest.size() && rest[next].starts_with("--")) refuse_leftover(command, rest[next]);
-    if (next == rest.size()) {
+    if (argument.verbatim || next == rest.size()) {
       throw InputError(
           fmt::format("{} is missing: {}. `weft {} --help` says more", argument.name, argument.text, command.name));
     }

@@ -59,6 +59,11 @@ class Gloo(unittest.TestCase):
                 self.assertEqual(code, 0, errors)
                 self.assertIn(f"all of {size}: 0 wrong", output)
 
+    def test_ranks_meet_at_the_launchers_socket(self):
+        result = subprocess.run([WORKER, "launch", "3"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("all of 3: 0 wrong", result.stdout)
+
     def test_a_rank_that_skips_a_call(self):
         results = self.finish(start(3, "skip", 20_000), 15)
         self.check_others(results, None, ["group all", "rank 0 calls all_reduce (sum) of 100 f32 \"gradient\"",

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "comm/gloo/gloo_world.h"
 #include "comm/test_calls.h"
+#include "operate/launch.h"
 
 namespace weft::comm {
 namespace {
@@ -99,6 +100,9 @@ int run(const std::string& scenario, int timeout_ms) {
 int main(int count, char** arguments) {
   if (count != 3) return 2;
   try {
+    if (std::string_view(arguments[1]) == "launch") {
+      return weft::operate::launch({.command = {"/proc/self/exe", "calls", "60000"}, .ranks = std::stoi(arguments[2])});
+    }
     return weft::comm::run(arguments[1], std::stoi(arguments[2]));
   } catch (const weft::Error& error) {
     std::fprintf(stderr, "weft: %s\n", error.what());
