@@ -1,4 +1,4 @@
-// From rows of tokens to the tensors of a micro-batch.
+// From the data's rows to what the segments read.
 #pragma once
 
 #include "data/token_stream.h"
@@ -6,7 +6,7 @@
 
 namespace weft::train {
 
-// Copies; the sample batch may go.
-[[nodiscard]] nn::MicroBatch micro_batch_of(const data::SampleBatch& batch);
+// The tokens of a batch that a context rank holds (nn/shard.h), in the order in which it holds them.
+[[nodiscard]] nn::MicroBatch micro_batch_of(const data::SampleBatch& batch, const nn::Shard& shard = {});
 
 }  // namespace weft::train

@@ -37,7 +37,9 @@ void read_weights(nn::ParameterStore& parameters, const model::ModelDescription&
     throw InputError(fmt::format("train.initial_weights: {} does not fit the model:{}", directory, problems));
   }
   for (size_t index = 0; index < model.parameters.size(); ++index) {
-    source.weights->read(stored.at(model.parameters[index].path), parameters.master(static_cast<int>(index)));
+    const at::Tensor global = at::empty(model.parameters[index].shape, at::kFloat);
+    source.weights->read(stored.at(model.parameters[index].path), global);
+    parameters.assign(static_cast<int>(index), global);
   }
   parameters.refresh_compute_copies();
 }

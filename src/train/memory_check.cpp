@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/memory.h"
+#include "run/layout.h"
 
 namespace weft::train {
 
@@ -12,9 +13,15 @@ std::string memory_shortage(const run::RunNode& run, const model::ModelDescripti
                             const std::vector<bool>& frozen, uint64_t available) {
   const run::BatchCut cut = run::batch_cut(run);
   model::MemoryQuestion question;
-  question.micro_batch = {cut.first(1), run.data.context};  // the first is the largest
+  question.micro_batch = {cut.largest(), run.data.context};  // the first is the largest
   question.compute_bytes = run.train.precision == "bf16" ? 2 : 4;
   question.frozen = frozen;
+  const schedule::Layout layout = run::layout_of(run);
+  question.tensor = layout.tensor;
+  question.context = layout.context;
+  question.shards = layout.shards();
+  question.zero = layout.zero;
+  question.whole_buckets = layout.whole_buckets;
   const double needed = model::estimate_memory(model, question).total();
   const auto limit = static_cast<double>(available);
   if (needed <= limit) return "";

@@ -46,9 +46,7 @@ void check_finite(const execute::StepFacts& facts) {
 }  // namespace
 
 RunOptimizer::RunOptimizer(const run::RunNode& run, nn::ParameterStore& parameters)
-    : run_(run), parameters_(parameters), optimizer_(optim::make_optimizer(*run.optimizer, groups_of(parameters))) {
-  for (int index = 0; index < static_cast<int>(parameters.size()); ++index) indices_[parameters.path(index)] = index;
-}
+    : run_(run), optimizer_(optim::make_optimizer(*run.optimizer, groups_of(parameters))) {}
 
 double RunOptimizer::learning_rate(int64_t step) const {
   return run_.optimizer->learning_rate * recipe::rate_factor(run_.phases, step);
@@ -60,15 +58,7 @@ void RunOptimizer::apply(nn::ParameterStore& parameters, const execute::StepFact
   parameters.refresh_compute_copies();
 }
 
-std::vector<checkpoint::StateTensor> RunOptimizer::state() const {
-  std::vector<checkpoint::StateTensor> tensors;
-  for (optim::StateTensor& tensor : optimizer_->state()) {
-    const auto parameter = indices_.at(tensor.path);
-    tensors.push_back(
-        {std::move(tensor.name), std::move(tensor.path), tensor.tensor.view(parameters_.global_shape(parameter))});
-  }
-  return tensors;
-}
+std::vector<optim::StateTensor> RunOptimizer::state() const { return optimizer_->state(); }
 
 std::vector<ManifestOptimizerGroup> RunOptimizer::groups(const nn::ParameterStore& parameters) const {
   std::vector<ManifestOptimizerGroup> result;

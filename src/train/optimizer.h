@@ -2,12 +2,10 @@
 // number.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "checkpoint/training_state.h"
+#include "base/manifest.h"
 #include "execute/optimizer_step.h"
 #include "nn/parameter_store.h"
 #include "optim/optimizer.h"
@@ -25,15 +23,13 @@ class RunOptimizer final : public execute::OptimizerStep {
   // Throws Error naming the step, before anything changes, where loss or norm is not finite.
   void apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) override;
 
-  // What a checkpoint keeps: views into the state, each with its parameter.
-  [[nodiscard]] std::vector<checkpoint::StateTensor> state() const;
+  // What a checkpoint keeps: views into the state, flat, each of what this rank's masters hold of its parameter.
+  [[nodiscard]] std::vector<optim::StateTensor> state() const;
   [[nodiscard]] std::vector<ManifestOptimizerGroup> groups(const nn::ParameterStore& parameters) const;
   void restore_steps(int64_t steps) { optimizer_->restore_steps(steps); }
 
  private:
   const run::RunNode& run_;
-  const nn::ParameterStore& parameters_;
-  std::map<std::string, int> indices_;  // of the parameters, by path
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
 

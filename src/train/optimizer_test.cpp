@@ -66,9 +66,9 @@ TEST(RunOptimizer, StateNamesEveryParameterThatLearns) {
   Trained trained(std::move(run));
   trained.optimizer.apply(trained.parameters, {0, 1.0, 2.0});
   std::map<std::string, int> seen;
-  for (const checkpoint::StateTensor& tensor : trained.optimizer.state()) {
+  for (const optim::StateTensor& tensor : trained.optimizer.state()) {
     ++seen[tensor.path];
-    EXPECT_GT(tensor.tensor.abs().min().item<double>(), 0) << tensor.state << " of " << tensor.path;
+    EXPECT_GT(tensor.tensor.abs().min().item<double>(), 0) << tensor.name << " of " << tensor.path;
   }
   for (size_t index = 0; index < trained.model.parameters.size(); ++index) {
     const std::string& path = trained.model.parameters[index].path;

@@ -23,6 +23,7 @@
 #include "train/batch.h"
 #include "train/initial_weights.h"
 #include "train/memory_check.h"
+#include "train/same_run.h"
 #include "train/validation.h"
 
 namespace weft::train {
@@ -35,46 +36,57 @@ bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0
 }  // namespace
 
 Trainer::Trainer(run::RunNode run, const TrainRequest& request) : run_(std::move(run)), request_(request) {
+  join_ranks();
   open_folder();
-  tokenizer_ = data::make_tokenizer(run_.data);
-  if (tokenizer_ != nullptr) run::set_vocabulary(run_, static_cast<int64_t>(tokenizer_->vocabulary_size()));
-  dataset_ = std::make_unique<data::Dataset>(run_.data, tokenizer_, static_cast<uint64_t>(run_.model.vocabulary.get()),
-                                             static_cast<uint64_t>(run_.train.seed));
+  data_ = request_.data.dataset != nullptr ? request_.data : open_data(run_);
   make_model();
+  make_schedule();
   prepare_samples();
-  if (request_.resume) {
-    resume();
-  } else if (request_.branch) {
-    branch();
-  } else {
-    initialize_parameters(*parameters_, model_, run_.train);
-  }
+  load();
   write_start();
+}
+
+void Trainer::join_ranks() {
+  comm::World& world = request_.world == nullptr ? alone_ : *request_.world;
+  const schedule::Layout layout = run::layout_of(run_);
+  run::check_ranks(layout, world.size());
+  ranks_ = std::make_unique<execute::Ranks>(layout, world);
+  check_same_run(config::dump(run_), ranks_->world());
 }
 
 // First of all, so that a mistake in the folder's name costs no time.
 void Trainer::open_folder() {
-  const auto start = request_.resume ? RunFolder::Start::kResume : RunFolder::Start::kNew;
-  folder_ = std::make_unique<RunFolder>(run_.run.directory, start);
+  directory_ = run_.run.directory;
+  if (leads()) {
+    const auto start = request_.resume ? RunFolder::Start::kResume : RunFolder::Start::kNew;
+    folder_ = std::make_unique<RunFolder>(directory_, start);
+  }
+  ranks_->world().barrier("the run's folder")->wait();
   checkpoints_ =
-      run_.checkpoint.directory.empty() ? folder_->checkpoints() : std::filesystem::path(run_.checkpoint.directory);
+      run_.checkpoint.directory.empty() ? directory_ / "checkpoints" : std::filesystem::path(run_.checkpoint.directory);
 }
 
 void Trainer::make_model() {
   model_ = model::describe(run_.model);
   const std::vector<bool> frozen = frozen_parameters(run_.train, model_);
-  const std::string shortage = memory_shortage(run_, model_, frozen, available_memory());
+  const uint64_t available = available_memory() / static_cast<uint64_t>(request_.local_ranks);
+  const std::string shortage = memory_shortage(run_, model_, frozen, available);
   if (!shortage.empty()) throw InputError(shortage);
   const at::ScalarType compute_type = run_.train.precision == "bf16" ? at::kBFloat16 : at::kFloat;
-  parameters_ = std::make_unique<nn::ParameterStore>(model_, frozen, compute_type, at::kCPU);
-  executor_ = std::make_unique<execute::Executor>(model_, nn::build_segments(model_), *parameters_);
+  parameters_ = std::make_unique<nn::ParameterStore>(model_, frozen, compute_type, at::kCPU,
+                                                     ranks_->store_layout(run_.train.strict));
+  traffic_ = std::make_unique<execute::ParameterTraffic>(model_, *parameters_, *ranks_);
+  executor_ = std::make_unique<execute::Executor>(model_, nn::build_segments(model_), *parameters_, ranks_.get());
   optimizer_ = std::make_unique<RunOptimizer>(run_, *parameters_);
+}
+
+void Trainer::make_schedule() {
   cut_ = run::batch_cut(run_);
-  cut_.micro_batches = std::min(cut_.micro_batches, cut_.global_batch);  // empty ones need no action
+  const schedule::Layout& layout = ranks_->layout();
   const schedule::Schedule stage_level = schedule::accumulate(model_, static_cast<int32_t>(cut_.micro_batches));
-  schedule_ = schedule::expand(stage_level, model_);
+  schedule_ = schedule::expand(stage_level, model_, layout);
   for (const schedule::Schedule& schedule : {stage_level, schedule_}) {
-    const std::string reason = schedule::validate(schedule, model_);
+    const std::string reason = schedule::validate(schedule, model_, layout);
     if (!reason.empty()) throw Error("the step's schedule is not valid: " + reason);
   }
 }
@@ -82,29 +94,42 @@ void Trainer::make_model() {
 // Now, so that a prompt which the tokenizer cannot write is found before hours of training.
 void Trainer::prepare_samples() {
   if (run_.samples.every == 0) return;
-  if (tokenizer_ == nullptr) throw InputError("samples.every: samples of text need a tokenizer (data.tokenizer)");
+  if (data_.tokenizer == nullptr) throw InputError("samples.every: samples of text need a tokenizer (data.tokenizer)");
   if (!run_.samples.prompt.empty()) {
-    sample_prompt_ = tokenizer_->encode(run_.samples.prompt);
-  } else if (const auto beginning = tokenizer_->bos_id() ? tokenizer_->bos_id() : tokenizer_->eos_id()) {
+    sample_prompt_ = data_.tokenizer->encode(run_.samples.prompt);
+  } else if (const auto beginning = data_.tokenizer->bos_id() ? data_.tokenizer->bos_id() : data_.tokenizer->eos_id()) {
     sample_prompt_ = {*beginning};
-  } else if (const auto line_break = tokenizer_->token_id("\n")) {
+  } else if (const auto line_break = data_.tokenizer->token_id("\n")) {
     sample_prompt_ = {*line_break};
   } else {
     sample_prompt_ = {0};
   }
 }
 
+void Trainer::load() {
+  if (request_.resume) {
+    resume();
+  } else if (request_.branch) {
+    branch();
+  } else {
+    initialize_parameters(*parameters_, model_, run_.train);
+  }
+  const schedule::Layout& layout = ranks_->layout();
+  if (layout.shards() > 1 && layout.zero < 3) traffic_->unshard_all();
+}
+
 void Trainer::resume() {
-  const run::RunNode before = run::load_run(folder_->configuration(), {}).node;
+  const run::RunNode before = run::load_run(directory_ / "config.toml", {}).node;
   const std::string refused = run::refusal(before, run_);
-  if (!refused.empty()) throw InputError(fmt::format("{}: {}", folder_->directory().string(), refused));
-  clean_checkpoints(checkpoints_);
+  if (!refused.empty()) throw InputError(fmt::format("{}: {}", directory_.string(), refused));
+  if (leads()) clean_checkpoints(checkpoints_);
+  ranks_->world().barrier("clean checkpoints")->wait();
   const auto newest = newest_checkpoint(checkpoints_);
   if (!newest) {
     initialize_parameters(*parameters_, model_, run_.train);
     return;
   }
-  now_ = load_checkpoint(newest->folder, {run_, *dataset_, *parameters_, *optimizer_});
+  now_ = load_checkpoint(newest->folder, state());
   saved_step_ = now_.step;
   check_step(newest->folder);
 }
@@ -122,7 +147,7 @@ void Trainer::branch() {
                                                 ? request_.branch->run / "checkpoints"
                                                 : std::filesystem::path(before.checkpoint.directory);
   const std::filesystem::path folder = checkpoints / checkpoint_name(request_.branch->step);
-  now_ = load_checkpoint(folder, {run_, *dataset_, *parameters_, *optimizer_});
+  now_ = load_checkpoint(folder, state());
   check_step(folder);
 }
 
@@ -133,19 +158,22 @@ void Trainer::check_step(const std::filesystem::path& checkpoint) const {
 }
 
 void Trainer::write_start() {
+  ranks_->world().barrier("all that is read before the start")->wait();
+  if (!leads()) return;
   write_file(folder_->configuration(), config::dump(run_));
-  if (tokenizer_ != nullptr) tokenizer_->save(folder_->directory());
+  if (data_.tokenizer != nullptr) data_.tokenizer->save(directory_);
   reporter_ = std::make_unique<Reporter>(*folder_, now_.step, run_.train.steps);
   if (run_.train.record_batches) {
-    record_ = std::make_unique<BatchRecord>(folder_->directory() / "batches.jsonl", now_.step);
+    record_ = std::make_unique<BatchRecord>(directory_ / "batches.jsonl", now_.step);
   }
   OrderedJson facts = {{"steps", run_.train.steps},
                        {"parameters", model_.parameter_count()},
-                       {"data_fingerprint", hash_text(dataset_->fingerprint().hash())}};
+                       {"data_fingerprint", hash_text(data_.dataset->fingerprint().hash())}};
   if (request_.branch) facts["from"] = request_.branch->run.string();
+  if (ranks_->layout().ranks() > 1) facts["ranks"] = ranks_->layout().ranks();
   reporter_->event(request_.resume ? "resumed" : "started", now_.step, facts);
-  reporter_->line(fmt::format("{}: {} parameters; {}", folder_->directory().string(),
-                              quantity_text(static_cast<double>(model_.parameter_count())), dataset_->summary()));
+  reporter_->line(fmt::format("{}: {} parameters; {}", directory_.string(),
+                              quantity_text(static_cast<double>(model_.parameter_count())), data_.dataset->summary()));
   if (now_.step > 0) reporter_->line(fmt::format("goes on behind step {}", now_.step));
 }
 
@@ -153,13 +181,13 @@ TrainSummary Trainer::run() {
   try {
     if (now_.step == 0 && run_.checkpoint.initial && saved_step_ != 0) save();
     while (now_.step < run_.train.steps) {
-      stop_if_asked();
       step();
+      if (stopping_ && now_.step < run_.train.steps) stop();
     }
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
-    reporter_->event("failed", now_.step, {{"reason", error.what()}});
+    if (leads()) reporter_->event("failed", now_.step, {{"reason", error.what()}});
     throw;
   }
   TrainSummary summary;
@@ -168,97 +196,124 @@ TrainSummary Trainer::run() {
   summary.loss = last_loss_;
   summary.tokens = now_.tokens;
   summary.tokens_per_second = timed_seconds_ > 0 ? static_cast<double>(timed_tokens_) / timed_seconds_ : 0;
-  summary.parameter_hash = parameters_->parameter_hash();
-  summary.run = folder_->directory().string();
+  summary.parameter_hash = traffic_->parameter_hash();
+  summary.run = directory_.string();
+  if (!leads()) return summary;
   OrderedJson members = {{"parameter_hash", hash_text(summary.parameter_hash)}};
   if (summary.validation_loss) members["validation_loss"] = *summary.validation_loss;
   reporter_->event("finished", now_.step, members);
   return summary;
 }
 
-void Trainer::stop_if_asked() {
-  const int signal = request_.stop_signal == nullptr ? 0 : request_.stop_signal->load();
-  if (signal == 0) return;
+void Trainer::stop() {
   if (saved_step_ != now_.step) save();
-  reporter_->event("stopped", now_.step, {{"signal", signal_name(signal)}});
-  throw Interrupted(fmt::format("stopped by {} behind step {}; the state is saved, --resume goes on from it",
-                                signal_name(signal), now_.step));
+  const int signal = request_.stop_signal == nullptr ? 0 : request_.stop_signal->load();
+  const std::string_view name = signal == 0 ? "another rank" : signal_name(signal);
+  if (leads()) reporter_->event("stopped", now_.step, {{"signal", name}});
+  throw Interrupted(
+      fmt::format("stopped by {} behind step {}; the state is saved, --resume goes on from it", name, now_.step));
 }
 
-std::vector<data::SampleBatch> Trainer::next_batches() const {
-  std::vector<data::SampleBatch> batches;
-  for (int64_t index = 0; index < cut_.micro_batches; ++index) {
-    const int64_t first = cut_.first(index);
-    batches.push_back(
-        dataset_->training_batch(static_cast<uint64_t>(now_.samples + first), cut_.first(index + 1) - first));
+data::SampleBatch Trainer::training_batch(Range sequences) const {
+  return data_.dataset->training_batch(static_cast<uint64_t>(now_.samples + sequences.begin), sequences.size());
+}
+
+// Of the whole batch, which every rank can count for itself.
+int64_t Trainer::target_tokens(const std::vector<data::SampleBatch>& own) const {
+  if (cut_.ranks > 1) {
+    return data_.dataset->training_targets(static_cast<uint64_t>(now_.samples), cut_.global_batch);
   }
-  return batches;
+  int64_t tokens = 0;
+  for (const data::SampleBatch& batch : own) tokens += batch.target_tokens;
+  return tokens;
 }
 
 void Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<data::SampleBatch> batches = next_batches();
+  std::vector<data::SampleBatch> batches;
   std::vector<nn::MicroBatch> micro_batches;
-  int64_t target_tokens = 0;
-  for (const data::SampleBatch& batch : batches) {
-    micro_batches.push_back(micro_batch_of(batch));
-    target_tokens += batch.target_tokens;
+  for (int64_t index = 0; index < cut_.micro_batches; ++index) {
+    batches.push_back(training_batch(cut_.sequences(ranks_->batch_rank(), index)));
+    micro_batches.push_back(micro_batch_of(batches.back(), parameters_->layout().shard));
   }
-  if (target_tokens == 0) throw Error(fmt::format("step {}: no token of the batch is predicted", now_.step + 1));
   execute::StepInput input;
   input.micro_batches = micro_batches;
   input.step = now_.step;
   input.seed = static_cast<uint64_t>(run_.train.seed);
-  input.target_tokens = target_tokens;
+  input.first_sample = now_.samples;
+  input.samples = cut_.global_batch;
+  input.target_tokens = target_tokens(batches);
+  input.stop = request_.stop_signal != nullptr && request_.stop_signal->load() != 0;
   input.optimizer = optimizer_.get();
+  if (input.target_tokens == 0) throw Error(fmt::format("step {}: no token of the batch is predicted", now_.step + 1));
   const execute::StepOutput output = executor_->run(schedule_, input);
 
   StepMetrics metrics;
+  metrics.tokens = input.target_tokens;
   metrics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  finish_step(output, metrics);
+}
+
+void Trainer::finish_step(const execute::StepOutput& output, StepMetrics metrics) {
   metrics.learning_rate = optimizer_->learning_rate(now_.step);
   metrics.loss = output.loss;
   metrics.gradient_norm = output.gradient_norm;
-  metrics.tokens = target_tokens;
+  if (record_ != nullptr) record_->add(now_.step + 1, {training_batch({0, cut_.global_batch})});
   now_.step += 1;
   now_.samples += cut_.global_batch;
-  now_.tokens += target_tokens;
+  now_.tokens += metrics.tokens;
   now_.validation_loss.reset();
   whole_validation_loss_.reset();
   metrics.step = now_.step;
   last_loss_ = output.loss;
-  timed_tokens_ += target_tokens;
+  stopping_ = output.stop;
+  timed_tokens_ += metrics.tokens;
   timed_seconds_ += metrics.seconds;
   const bool last = now_.step == run_.train.steps;
   const bool measured = run_.validation.every > 0 && (last || is_due(now_.step, run_.validation.every));
   if (measured) now_.validation_loss = validation_loss(run_.validation.tokens);
   metrics.validation_loss = now_.validation_loss;
-  reporter_->step(metrics);
-  if (record_ != nullptr) record_->add(now_.step, batches);
+  if (leads()) reporter_->step(metrics);
   if (is_due(now_.step, run_.samples.every)) sample_text();
   if (last || is_due(now_.step, run_.checkpoint.every)) save();
 }
 
 std::optional<double> Trainer::validation_loss(int64_t tokens) {
-  const auto result = validate(*executor_, model_, *dataset_, {tokens, cut_.first(1)});
+  const auto result = validate(*executor_, model_, *data_.dataset, *ranks_, {tokens, cut_.largest()});
   if (!result) return std::nullopt;
-  reporter_->line(fmt::format("step {}: validation loss {:.4f}", now_.step, result->loss));
+  if (leads()) reporter_->line(fmt::format("step {}: validation loss {:.4f}", now_.step, result->loss));
   if (result->whole) whole_validation_loss_ = result->loss;
   return result->loss;
 }
 
+// With many ranks rank 0 makes the text, on a model that it gathers from all.
 void Trainer::sample_text() {
+  std::unique_ptr<nn::ParameterStore> gathered;
+  if (ranks_->layout().ranks() > 1) {
+    gathered = std::make_unique<nn::ParameterStore>(model_, std::vector<bool>(model_.parameters.size(), true),
+                                                    parameters_->compute_type(), at::kCPU);
+    for (int index = 0; index < static_cast<int>(parameters_->size()); ++index) {
+      gathered->assign(index, traffic_->whole_parameter(index));
+    }
+    gathered->refresh_compute_copies();
+  }
+  if (!leads()) return;
   serve::GenerationOptions options;
   options.sampling.temperature = run_.samples.temperature;
   options.sampling.seed = static_cast<uint64_t>(run_.train.seed);
   options.max_tokens = run_.samples.tokens;
-  const std::string text = serve::generate_text(model_, *parameters_, *tokenizer_, sample_prompt_, options).text;
+  nn::ParameterStore& whole = gathered ? *gathered : *parameters_;
+  const std::string text = serve::generate_text(model_, whole, *data_.tokenizer, sample_prompt_, options).text;
   reporter_->line(fmt::format("step {}: {}{}", now_.step, run_.samples.prompt, text));
   reporter_->event("sample", now_.step, {{"prompt", run_.samples.prompt}, {"text", text}});
 }
 
+TrainedState Trainer::state() { return {run_, *data_.dataset, *parameters_, *optimizer_, *traffic_, *ranks_}; }
+
 void Trainer::save() {
-  save_checkpoint(checkpoints_, {run_, *dataset_, *parameters_, *optimizer_}, now_);
+  save_checkpoint(checkpoints_, state(), now_);
   saved_step_ = now_.step;
+  if (!leads()) return;
   reporter_->event("checkpoint", now_.step, {{"folder", (checkpoints_ / checkpoint_name(now_.step)).string()}});
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "data/dataset.h"
+#include "execute/parameter_traffic.h"
+#include "execute/ranks.h"
 #include "nn/parameter_store.h"
 #include "run/run_node.h"
 #include "train/optimizer.h"
@@ -26,7 +28,12 @@ struct TrainedState {
   const data::Dataset& dataset;
   nn::ParameterStore& parameters;
   RunOptimizer& optimizer;
+  execute::ParameterTraffic& traffic;
+  execute::Ranks& ranks;
 };
+
+// Both are called on every rank; rank 0 writes. Tensors are stored whole, so that any layout reads what any other
+// wrote.
 
 // Writes checkpoints/step-N whole or not at all, then removes what [checkpoint] does not keep. Error says what was not
 // saved and which checkpoint is the newest.
