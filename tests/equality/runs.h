@@ -1,0 +1,42 @@
+// Small runs under any layout, their ranks as threads of this process.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/trainer.h"
+
+namespace weft::equality {
+
+// What a run came to, as rank 0 tells it.
+struct Outcome {
+  train::TrainSummary summary;
+  std::vector<double> losses;          // a step
+  std::vector<double> gradient_norms;  // a step
+};
+
+// "tensor=2 sequence=true": [parallel] of one row of a table; micro_batches=N is that of [schedule].
+using Settings = std::string;
+
+// A folder of runs that is removed with the object.
+class Runs {
+ public:
+  Runs();
+  ~Runs();
+
+  // Runs `model` ("gpt" or "llama") with these settings. `assignments` as of --set.
+  Outcome train(const std::string& model, const Settings& settings, std::vector<std::string> assignments = {});
+  // The same in a folder of this name, gone on with where it was begun before.
+  Outcome train_in(const std::string& name, const std::string& model, const Settings& settings,
+                   std::vector<std::string> assignments, bool resume);
+  // From now on every rank sleeps up to a millisecond before each of its calls to others.
+  void sleep_at_random() { sleepy_ = true; }
+
+ private:
+  std::filesystem::path folder_;
+  int count_ = 0;
+  bool sleepy_ = false;
+};
+
+}  // namespace weft::equality

@@ -1,0 +1,91 @@
+// Strict mode: every layout gives the same bits. A program of its own, since MKL's mode is the process's.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "base/philox.h"
+#include "kernel/process.h"
+#include "runs.h"
+
+namespace weft::equality {
+namespace {
+
+const std::vector<Settings> kLayouts = {
+    "micro_batches=3",
+    "data=2",
+    "data=3 micro_batches=2",
+    "data=4 zero=1",
+    "data=5",
+    "data=7 zero=2",
+    "data=8",
+    "data=2 zero=2 micro_batches=2",
+    "fsdp=2",
+    "fsdp=3 micro_batches=2 whole_buckets=1",
+    "data=2 fsdp=2 zero=2",
+    "tensor=2",
+    "tensor=3",
+    "tensor=4",
+    "tensor=8",
+    "tensor=4 sequence=true",
+    "tensor=8 sequence=true",
+    "tensor=3 sequence=true micro_batches=2",
+    "context=2",
+    "context=4",
+    "context=2 tensor=2 sequence=true",
+    "data=2 tensor=2",
+    "fsdp=2 tensor=2 sequence=true",
+    "fsdp=2 context=2 tensor=2 sequence=true zero=3",
+};
+
+class Strict : public testing::TestWithParam<const char*> {};
+
+TEST_P(Strict, EveryLayoutGivesOneHash) {
+  Runs runs;
+  const Outcome one = runs.train(GetParam(), "", {"train.strict=true"});
+  ASSERT_EQ(one.losses.size(), 20U);
+  EXPECT_LT(one.losses.back(), one.losses.front() - 0.5) << "learns nothing, so that nothing is compared";
+  const Outcome plain = runs.train(GetParam(), "");
+  EXPECT_NEAR(plain.losses.back(), one.losses.back(), 1e-3) << "strict mode computes something else";
+  for (const Settings& layout : kLayouts) {
+    const Outcome many = runs.train(GetParam(), layout, {"train.strict=true"});
+    EXPECT_EQ(many.losses, one.losses) << layout;
+    EXPECT_EQ(many.gradient_norms, one.gradient_norms) << layout;
+    EXPECT_EQ(many.summary.parameter_hash, one.summary.parameter_hash) << layout;
+    EXPECT_EQ(many.summary.validation_loss, one.summary.validation_loss) << layout;
+  }
+}
+
+// Saved and resumed every few steps under another layout, its ranks coming late to their calls.
+TEST_P(Strict, AWalkOverLayoutsGivesOneHash) {
+  Runs runs;
+  const Outcome one = runs.train(GetParam(), "", {"train.strict=true"});
+  for (const uint64_t walk : {1, 2}) {
+    const std::string folder = "walk-" + std::to_string(walk);
+    runs.sleep_at_random();
+    Outcome last;
+    int64_t steps = 0;
+    std::string way;
+    for (uint64_t leg = 0; steps < 20; ++leg) {
+      const RandomKey key{walk, 0};
+      steps = std::min<int64_t>(20, steps + 2 + static_cast<int64_t>(random_word(key, 2 * leg) % 5));
+      const Settings& layout = kLayouts[random_word(key, 2 * leg + 1) % kLayouts.size()];
+      way += std::to_string(steps) + ": " + layout + "\n";
+      last = runs.train_in(folder, GetParam(), layout, {"train.strict=true", "train.steps=" + std::to_string(steps)},
+                           leg > 0);
+    }
+    EXPECT_EQ(last.losses, one.losses) << way;
+    EXPECT_EQ(last.summary.parameter_hash, one.summary.parameter_hash) << way;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Strict, testing::Values("gpt", "llama"),
+                         [](const auto& row) { return std::string(row.param); });
+
+}  // namespace
+}  // namespace weft::equality
+
+int main(int count, char** words) {
+  testing::InitGoogleTest(&count, words);
+  weft::kernel::start_process({.threads = 1, .reproducible = true});
+  return RUN_ALL_TESTS();
+}
