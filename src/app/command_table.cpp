@@ -47,6 +47,7 @@ CommandDefinition train() {
                    .least = 0},
                   {.name = "--out", .placeholder = "DIR", .text = "the run's folder (run.directory)"},
                   flag("--resume", "go on from the folder's newest complete checkpoint"),
+                  flag("--strict", "the same bits under every layout; slower (train.strict)"),
                   {.name = "--branch",
                    .placeholder = "STEP",
                    .text = "start a new run from this step of the run --from, with other settings",

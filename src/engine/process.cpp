@@ -29,7 +29,9 @@ void start_process() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-void set_threads(int threads) { kernel::start_process({.threads = threads > 0 ? threads : usable_cores()}); }
+void set_threads(int threads, bool reproducible) {
+  kernel::start_process({.threads = threads > 0 ? threads : usable_cores(), .reproducible = reproducible});
+}
 
 const std::atomic<int>& stop_signal() { return stopped_by; }
 

@@ -1,4 +1,8 @@
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -6,8 +10,12 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/progress.h"
+#include "comm/gloo/gloo_world.h"
+#include "comm/threads.h"
 #include "engine/bodies.h"
 #include "engine/process.h"
+#include "operate/rank_environment.h"
+#include "run/layout.h"
 #include "run/load.h"
 #include "train/trainer.h"
 
@@ -36,11 +44,9 @@ std::string as_text(const train::TrainSummary& summary) {
 
 }  // namespace
 
-ExitCode run_train(const app::Invocation& invocation) {
-  run::LoadedRun loaded = run::load_run(invocation.text("RUN.toml"), app::assignments(invocation));
-  for (const std::string& warning : loaded.warnings) fmt::print(stderr, "weft: {}\n", warning);
-  set_threads(static_cast<int>(loaded.node.train.threads));
-  watch_stop_signals();
+namespace {
+
+train::TrainRequest request_of(const app::Invocation& invocation) {
   train::TrainRequest request;
   request.resume = invocation.flag("--resume");
   request.stop_signal = &stop_signal();
@@ -51,9 +57,67 @@ ExitCode run_train(const app::Invocation& invocation) {
     if (request.resume) throw InputError("--branch starts a new run, --resume goes on with one: give one of them");
     request.branch = train::BranchPoint{invocation.text("--from"), invocation.integer("--branch")};
   }
-  train::Trainer trainer(std::move(loaded.node), request);
-  const train::TrainSummary summary = trainer.run();
-  fmt::print("{}\n", invocation.json() ? dump_json(as_json(summary)) : as_text(summary));
+  return request;
+}
+
+// All ranks of a run as threads of this process.
+train::TrainSummary train_in_threads(int ranks, run::RunNode run, train::TrainRequest request) {
+  run::check_ranks(run::layout_of(run), ranks);
+  request.data = train::open_data(run);
+  request.local_ranks = ranks;
+  train::TrainSummary first;
+  const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(run.comm.timeout * 1000));
+  comm::run_ranks(
+      ranks,
+      [&](comm::World& world) {
+        train::TrainRequest own = request;
+        own.world = &world;
+        const train::TrainSummary summary = train::Trainer(run, own).run();
+        if (world.rank() == 0) first = summary;
+      },
+      {timeout});
+  return first;
+}
+
+train::TrainSummary train_in_process(const operate::RankEnvironment& ranks, run::RunNode run,
+                                     train::TrainRequest request) {
+  std::unique_ptr<comm::World> world;
+  if (ranks.size > 1) {
+    const run::CommNode& node = run.comm;
+    comm::CommSettings settings;
+    settings.address = node.address;
+    settings.port = static_cast<int>(node.port);
+    settings.interface = node.interface;
+    settings.timeout = std::chrono::milliseconds(static_cast<int64_t>(node.timeout * 1000));
+    world = comm::make_gloo_world(ranks, settings);
+    request.world = world.get();
+    request.local_ranks = ranks.local_size;
+  }
+  try {
+    return train::Trainer(std::move(run), request).run();
+  } catch (const std::exception& error) {
+    if (world != nullptr) world->abort(fmt::format("rank {} failed: {}", ranks.rank, error.what()));
+    throw;
+  }
+}
+
+}  // namespace
+
+ExitCode run_train(const app::Invocation& invocation) {
+  const operate::RankEnvironment ranks = operate::read_rank_environment([](const char* name) { return std::getenv(name); });
+  run::LoadedRun loaded = run::load_run(invocation.text("RUN.toml"), app::assignments(invocation));
+  if (ranks.rank == 0) {
+    for (const std::string& warning : loaded.warnings) fmt::print(stderr, "weft: {}\n", warning);
+  }
+  const train::TrainRequest request = request_of(invocation);
+  const run::TrainNode& settings = loaded.node.train;
+  const bool alone = ranks.size == 1 && ranks.threads <= 1;
+  set_threads(settings.threads == 0 && !alone ? 1 : static_cast<int>(settings.threads), settings.strict);
+  watch_stop_signals();
+  const train::TrainSummary summary = ranks.threads > 1
+                                          ? train_in_threads(ranks.threads, std::move(loaded.node), request)
+                                          : train_in_process(ranks, std::move(loaded.node), request);
+  if (ranks.rank == 0) fmt::print("{}\n", invocation.json() ? dump_json(as_json(summary)) : as_text(summary));
   return ExitCode::kDone;
 }
 

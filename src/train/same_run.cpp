@@ -1,12 +1,17 @@
 #include "train/same_run.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <sstream>
+#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "comm/text.h"
 
 namespace weft::train {
@@ -27,17 +32,20 @@ std::string first_difference(const std::string& first, const std::string& own) {
   }
 }
 
+std::vector<int64_t> gathered(int64_t own, comm::Communicator& world, const char* what) {
+  std::vector<int64_t> all(static_cast<size_t>(world.size()));
+  const std::vector<int64_t> ones(all.size(), 1);
+  constexpr auto kType = mesh::ElementType::kInt64;
+  world.all_gather({&own, 1, kType}, {all.data(), static_cast<int64_t>(all.size()), kType}, ones, what)->wait();
+  return all;
+}
+
 }  // namespace
 
 void check_same_run(const std::string& configuration, comm::Communicator& world) {
   const std::string first = comm::broadcast_text(configuration, 0, world, kWhat);
   const int64_t differs = first == configuration ? 0 : 1;
-  std::vector<int64_t> all(static_cast<size_t>(world.size()));
-  const std::vector<int64_t> ones(all.size(), 1);
-  world
-      .all_gather({&differs, 1, mesh::ElementType::kInt64},
-                  {all.data(), static_cast<int64_t>(all.size()), mesh::ElementType::kInt64}, ones, kWhat)
-      ->wait();
+  const std::vector<int64_t> all = gathered(differs, world, kWhat);
   if (differs != 0) {
     throw InputError(fmt::format("rank {} was given another run than rank 0: {}", world.rank(),
                                  first_difference(first, configuration)));
@@ -50,6 +58,14 @@ void check_same_run(const std::string& configuration, comm::Communicator& world)
     throw InputError(
         fmt::format("rank {} was given another run than rank 0; all ranks need the same", fmt::join(others, ", ")));
   }
+}
+
+int64_t ranks_on_this_machine(comm::Communicator& world) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  const auto own = std::bit_cast<int64_t>(xxh64(name.data()));
+  const std::vector<int64_t> all = gathered(own, world, "names of machines");
+  return std::ranges::count(all, own);
 }
 
 }  // namespace weft::train

@@ -1,6 +1,7 @@
-// Whether all ranks were given the same run.
+// What ranks must know of each other before they start: whether all were given the same run, and who shares a machine.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "comm/communicator.h"
@@ -10,5 +11,8 @@ namespace weft::train {
 // InputError on each rank whose configuration is another than rank 0's, naming the first line that differs; rank 0 and
 // those that agree with it get one that names the ranks which do not. Every rank of the group calls it.
 void check_same_run(const std::string& configuration, comm::Communicator& world);
+
+// How many ranks of the group share this one's machine, itself included. Every rank calls it.
+[[nodiscard]] int64_t ranks_on_this_machine(comm::Communicator& world);
 
 }  // namespace weft::train

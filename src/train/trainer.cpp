@@ -69,7 +69,7 @@ void Trainer::open_folder() {
 void Trainer::make_model() {
   model_ = model::describe(run_.model);
   const std::vector<bool> frozen = frozen_parameters(run_.train, model_);
-  const uint64_t available = available_memory() / static_cast<uint64_t>(request_.local_ranks);
+  const uint64_t available = available_memory() / static_cast<uint64_t>(ranks_on_this_machine(ranks_->world()));
   const std::string shortage = memory_shortage(run_, model_, frozen, available);
   if (!shortage.empty()) throw InputError(shortage);
   const at::ScalarType compute_type = run_.train.precision == "bf16" ? at::kBFloat16 : at::kFloat;

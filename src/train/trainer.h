@@ -41,7 +41,6 @@ struct TrainRequest {
   const std::atomic<int>* stop_signal = nullptr;
   // The ranks of the run, of which this Trainer is one; null: it is alone.
   comm::World* world = nullptr;
-  int local_ranks = 1;  // of them on this machine, which share its memory
   // What ranks of one process share; each rank opens its own where it is not given.
   RunData data;
 };
