@@ -64,18 +64,16 @@ train::TrainRequest request_of(const app::Invocation& invocation) {
 train::TrainSummary train_in_threads(int ranks, run::RunNode run, train::TrainRequest request) {
   run::check_ranks(run::layout_of(run), ranks);
   request.data = train::open_data(run);
-  request.local_ranks = ranks;
   train::TrainSummary first;
   const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(run.comm.timeout * 1000));
-  comm::run_ranks(
-      ranks,
-      [&](comm::World& world) {
-        train::TrainRequest own = request;
-        own.world = &world;
-        const train::TrainSummary summary = train::Trainer(run, own).run();
-        if (world.rank() == 0) first = summary;
-      },
-      {timeout});
+  comm::run_ranks(ranks,
+                  [&](comm::World& world) {
+                    train::TrainRequest own = request;
+                    own.world = &world;
+                    const train::TrainSummary summary = train::Trainer(run, own).run();
+                    if (world.rank() == 0) first = summary;
+                  },
+                  {timeout});
   return first;
 }
 
@@ -91,7 +89,6 @@ train::TrainSummary train_in_process(const operate::RankEnvironment& ranks, run:
     settings.timeout = std::chrono::milliseconds(static_cast<int64_t>(node.timeout * 1000));
     world = comm::make_gloo_world(ranks, settings);
     request.world = world.get();
-    request.local_ranks = ranks.local_size;
   }
   try {
     return train::Trainer(std::move(run), request).run();
@@ -104,7 +101,8 @@ train::TrainSummary train_in_process(const operate::RankEnvironment& ranks, run:
 }  // namespace
 
 ExitCode run_train(const app::Invocation& invocation) {
-  const operate::RankEnvironment ranks = operate::read_rank_environment([](const char* name) { return std::getenv(name); });
+  const operate::RankEnvironment ranks =
+      operate::read_rank_environment([](const char* name) { return std::getenv(name); });
   run::LoadedRun loaded = run::load_run(invocation.text("RUN.toml"), app::assignments(invocation));
   if (ranks.rank == 0) {
     for (const std::string& warning : loaded.warnings) fmt::print(stderr, "weft: {}\n", warning);
