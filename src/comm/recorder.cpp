@@ -16,37 +16,45 @@ class RecordedCommunicator : public Communicator {
   void abort(const std::string& reason) override { inner_->abort(reason); }
 
   Handle all_reduce(Target numbers, Reduction reduction, std::string_view what) override {
-    return counted(inner_->all_reduce(numbers, reduction, what), Operation::kAllReduce, numbers.bytes(), what);
+    return counted(Operation::kAllReduce, numbers.bytes(), what,
+                   [&] { return inner_->all_reduce(numbers, reduction, what); });
   }
   Handle reduce_scatter(Source numbers, Target own, std::span<const int64_t> counts, Reduction reduction,
                         std::string_view what) override {
-    return counted(inner_->reduce_scatter(numbers, own, counts, reduction, what), Operation::kReduceScatter,
-                   numbers.bytes(), what);
+    return counted(Operation::kReduceScatter, numbers.bytes(), what,
+                   [&] { return inner_->reduce_scatter(numbers, own, counts, reduction, what); });
   }
   Handle all_gather(Source own, Target all, std::span<const int64_t> counts, std::string_view what) override {
-    return counted(inner_->all_gather(own, all, counts, what), Operation::kAllGather, all.bytes(), what);
+    return counted(Operation::kAllGather, all.bytes(), what,
+                   [&] { return inner_->all_gather(own, all, counts, what); });
   }
   Handle all_to_all(Source numbers, std::span<const int64_t> send_counts, Target received,
                     std::span<const int64_t> receive_counts, std::string_view what) override {
-    return counted(inner_->all_to_all(numbers, send_counts, received, receive_counts, what), Operation::kAllToAll,
-                   numbers.bytes(), what);
+    return counted(Operation::kAllToAll, numbers.bytes(), what,
+                   [&] { return inner_->all_to_all(numbers, send_counts, received, receive_counts, what); });
   }
   Handle broadcast(Target numbers, int root, std::string_view what) override {
-    return counted(inner_->broadcast(numbers, root, what), Operation::kBroadcast, numbers.bytes(), what);
+    return counted(Operation::kBroadcast, numbers.bytes(), what,
+                   [&] { return inner_->broadcast(numbers, root, what); });
   }
   Handle send(Source numbers, int to, std::string_view what) override {
-    return counted(inner_->send(numbers, to, what), Operation::kSend, numbers.bytes(), what);
+    return counted(Operation::kSend, numbers.bytes(), what, [&] { return inner_->send(numbers, to, what); });
   }
   Handle receive(Target numbers, int from, std::string_view what) override {
-    return counted(inner_->receive(numbers, from, what), Operation::kReceive, numbers.bytes(), what);
+    return counted(Operation::kReceive, numbers.bytes(), what, [&] { return inner_->receive(numbers, from, what); });
   }
   Handle barrier(std::string_view what) override {
-    return counted(inner_->barrier(what), Operation::kBarrier, 0, what);
+    return counted(Operation::kBarrier, 0, what, [&] { return inner_->barrier(what); });
   }
 
  private:
-  Handle counted(Handle handle, Operation operation, int64_t bytes, std::string_view what) {
-    recorder_.count({name(), operation, std::string(what)}, bytes);
+  // The call, if it is allowed.
+  template <typename Call>
+  Handle counted(Operation operation, int64_t bytes, std::string_view what, Call call) {
+    const TrafficKey key{name(), operation, std::string(what)};
+    if (size() > 1) recorder_.admit(key, bytes);
+    Handle handle = call();
+    recorder_.count(key, bytes);
     return handle;
   }
 
@@ -94,6 +102,25 @@ void Recorder::count(const TrafficKey& key, int64_t bytes) {
   TrafficCount& total = traffic_[key];
   ++total.calls;
   total.bytes += bytes;
+}
+
+void Recorder::allow(Traffic plan) {
+  const std::lock_guard lock(mutex_);
+  traffic_.clear();
+  plan_ = std::move(plan);
+}
+
+void Recorder::admit(const TrafficKey& key, int64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  if (!plan_) return;
+  const auto planned = plan_->find(key);
+  const auto made = traffic_.find(key);
+  const TrafficCount before = made == traffic_.end() ? TrafficCount() : made->second;
+  const TrafficCount most = planned == plan_->end() ? TrafficCount() : planned->second;
+  if (before.calls < most.calls && before.bytes + bytes <= most.bytes) return;
+  throw CommunicationError(fmt::format(
+      "group {}: {} \"{}\" of {} bytes is not in the plan, which has {} calls of {} bytes in all; {} of {} were made",
+      key.group, comm::text(key.operation), key.what, bytes, most.calls, most.bytes, before.calls, before.bytes));
 }
 
 Traffic Recorder::traffic() const {

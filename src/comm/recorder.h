@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "comm/call.h"
 
@@ -31,12 +32,17 @@ using Traffic = std::map<TrafficKey, TrafficCount>;
 class Recorder {
  public:
   void count(const TrafficKey& key, int64_t bytes);
+  // Starts anew; from now on a call beyond the plan is refused before it is made, CommunicationError names it. Groups
+  // of one are free.
+  void allow(Traffic plan);
+  void admit(const TrafficKey& key, int64_t bytes) const;
   [[nodiscard]] Traffic traffic() const;
   void clear();
 
  private:
   mutable std::mutex mutex_;
   Traffic traffic_;
+  std::optional<Traffic> plan_;
 };
 
 // The same world, whose groups count each call that was accepted. Both must outlive what is returned.

@@ -78,5 +78,20 @@ TEST(Recorder, RefusedCallsDoNotCount) {
   });
 }
 
+TEST(Recorder, RefusesWhatIsNotPlanned) {
+  run_ranks(2, [](World& plain) {
+    Recorder recorder;
+    const auto world = recorded(plain, recorder);
+    const auto group = world->make_group(std::vector{0, 1}, "tp");
+    std::vector<float> numbers(4);
+    const Target target{numbers.data(), 4, ElementType::kFloat32};
+    recorder.allow({{{"tp", Operation::kAllReduce, "sum"}, {1, 16}}});
+    group->all_reduce(target, Reduction::kSum, "sum")->wait();
+    EXPECT_THROW(group->all_reduce(target, Reduction::kSum, "sum"), CommunicationError);
+    EXPECT_THROW(group->barrier("end"), CommunicationError);
+    EXPECT_EQ(recorder.traffic().size(), 1U);
+  });
+}
+
 }  // namespace
 }  // namespace weft::comm

@@ -84,9 +84,9 @@ Step run_step(const Model& model, const schedule::Layout& layout, comm::World& p
   input.target_tokens = kSequences * kLength;
   NoStep optimizer;
   input.optimizer = &optimizer;
-  recorder.clear();
-  executor.run(lowered, input);
   Step step{{}, execute::planned_traffic(lowered, model.description, parameters, ranks, shape)};
+  recorder.allow(step.planned);  // any other call throws
+  executor.run(lowered, input);
   for (const auto& [key, count] : recorder.traffic()) {
     if (key.group != "self") step.counted[key] = count;
   }
