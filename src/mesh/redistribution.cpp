@@ -44,6 +44,23 @@ Order axes_that_cut(const Spec& spec, int8_t dim) {
 
 int64_t units_of(const Spec& spec, size_t dim) { return spec.units.empty() ? 0 : spec.units[dim]; }
 
+// Whether these axes, the outermost that cut the dim in both specs, cut it alike.
+bool cut_alike(const Spec& one, const Spec& other, size_t dim, const Order& outermost) {
+  if (outermost.empty() || units_of(one, dim) == units_of(other, dim)) return true;
+  const auto of_these = [&](const Spec& spec) {
+    Spec alone = spec;
+    alone.shard_order = outermost;
+    return alone;
+  };
+  const Spec first = of_these(one), second = of_these(other);
+  const auto number = static_cast<int64_t>(dim);
+  for (int rank = 0; rank < one.mesh.ranks(); ++rank) {
+    const std::vector<int> place = coordinates_of(one.mesh, rank);
+    if (shard_range(first, place, number) != shard_range(second, place, number)) return false;
+  }
+  return true;
+}
+
 // The axes that a step over `axes` leaves alone must cut the dim first, in the same units and order, before and after:
 // only then do the members of the group hold, together, what each of them shall have.
 bool dim_allows(const Spec& from, const Spec& to, size_t dim, AxisSet axes) {
@@ -52,7 +69,7 @@ bool dim_allows(const Spec& from, const Spec& to, size_t dim, AxisSet axes) {
   while (!before.empty() && changed(before.back())) before.pop_back();
   while (!after.empty() && changed(after.back())) after.pop_back();
   if (before != after || std::ranges::any_of(before, changed)) return false;
-  return before.empty() || units_of(from, dim) == units_of(to, dim);
+  return cut_alike(from, to, dim, before);
 }
 
 bool allowed(const Spec& from, const Spec& to, AxisSet axes) {
@@ -137,9 +154,9 @@ class Planner {
     if (before.kind == PlacementKind::kRagged) return from_.ragged_ends != to_.ragged_ends;
     if (before.kind != PlacementKind::kShard) return false;
     const Order one = axes_that_cut(from_, before.dim), other = axes_that_cut(to_, before.dim);
-    if (units_of(from_, static_cast<size_t>(before.dim)) != units_of(to_, static_cast<size_t>(before.dim))) return true;
-    const auto shared = std::ranges::mismatch(one, other).in1;
-    return std::find(one.begin(), shared, static_cast<int8_t>(axis)) == shared;
+    const Order shared(one.begin(), std::ranges::mismatch(one, other).in1);
+    if (!cut_alike(from_, to_, static_cast<size_t>(before.dim), shared)) return true;
+    return std::ranges::find(shared, static_cast<int8_t>(axis)) == shared.end();
   }
 
   [[nodiscard]] Placement placement(size_t axis, Stage stage) const {

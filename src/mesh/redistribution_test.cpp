@@ -68,6 +68,16 @@ TEST(Redistribution, OrderAndUnitsChangeByAllToAll) {
   EXPECT_EQ(plan(spec_of({shard(0), kI, kI}), spec_of({shard(0), kI, kI}, {}, {7, 0, 0})), "all-to-all over dp");
 }
 
+// 7 units: 4 and 3 of them for dp, which are cut on for tp. What dp holds is the same before and after.
+TEST(Redistribution, UnitsOfTheOuterAxisStay) {
+  const Spec* both = spec_of({shard(0), kI, shard(0)}, {}, {7, 0, 0});
+  EXPECT_EQ(plan(both, spec_of({shard(0), kI, kR}, {}, {7, 0, 0})), "all-gather over tp");
+  EXPECT_EQ(plan(both, spec_of({shard(0), kI, kR})), "all-gather over tp, all-to-all over dp");
+  // 6 units are three for each of two ranks, as many elements as without units, but not for eight.
+  EXPECT_EQ(plan(spec_of({shard(1), shard(1), shard(1)}, {}, {0, 6, 0}), spec_of({shard(1), kR, kR}, {}, {0, 6, 0})),
+            "all-gather over cp+tp");
+}
+
 TEST(Redistribution, RaggedGoesThroughTheWhole) {
   Spec spec = *spec_of({{PlacementKind::kInvariant}, kI, kI});
   spec.placements[0] = {PlacementKind::kRagged};

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "mesh/shard.h"
 
 namespace weft::mesh {
 namespace {
@@ -77,10 +78,7 @@ void check_units(Spec& spec) {
   }
   for (size_t dim = 0; dim < spec.units.size(); ++dim) {
     if (spec.units[dim] < 0) fail(spec, fmt::format("{} units in dim {}", spec.units[dim], dim));
-    const Placement cut{PlacementKind::kShard, static_cast<int8_t>(dim)};
-    if (std::ranges::count(spec.placements, cut) == 0 || spec.units[dim] == spec.shape[dim]) spec.units[dim] = 0;
   }
-  if (std::ranges::all_of(spec.units, [](int64_t units) { return units == 0; })) spec.units.clear();
 }
 
 // Axes that cut different dims commute, so the canonical order is by dim.
@@ -98,6 +96,32 @@ void order_shards(Spec& spec) {
   }
   std::ranges::stable_sort(spec.shard_order,
                            [&](int8_t a, int8_t b) { return spec.placements[a].dim < spec.placements[b].dim; });
+}
+
+// Whether all ranks hold of a dim what they would hold if elements were its units.
+bool same_as_elements(const Spec& spec, size_t dim) {
+  Spec elements = spec;
+  elements.units[dim] = 0;
+  std::vector<int> place(spec.mesh.axes.size(), 0);
+  for (size_t axis = 0; axis < place.size();) {
+    const auto number = static_cast<int64_t>(dim);
+    if (shard_range(spec, place, number) != shard_range(elements, place, number)) return false;
+    // The next coordinates of the axes that cut the dim.
+    for (axis = 0; axis < place.size(); ++axis) {
+      if (spec.placements[axis] != Placement{PlacementKind::kShard, static_cast<int8_t>(dim)}) continue;
+      if (++place[axis] < spec.mesh.axes[axis].size) break;
+      place[axis] = 0;
+    }
+  }
+  return true;
+}
+
+// Units that make no difference are no part of the spec, so that specs which say the same are one object.
+void drop_units(Spec& spec) {
+  for (size_t dim = 0; dim < spec.units.size(); ++dim) {
+    if (spec.units[dim] != 0 && same_as_elements(spec, dim)) spec.units[dim] = 0;
+  }
+  if (std::ranges::all_of(spec.units, [](int64_t units) { return units == 0; })) spec.units.clear();
 }
 
 struct SpecLess {
@@ -208,6 +232,7 @@ const Spec* intern(Spec spec) {
   check_ragged(spec);
   check_units(spec);
   order_shards(spec);
+  drop_units(spec);
   // Nodes of a set never move, so an element's address is its identity.
   static std::mutex mutex;
   static std::set<Spec, SpecLess> specs;

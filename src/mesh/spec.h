@@ -66,8 +66,8 @@ struct Spec {
 
 // The one object equal to `spec`. Throws Error that says what is wrong: placements that do not match the axes, a dim
 // that does not exist, an order of axes that is not one, ragged ranges that do not fill the tensor or lie beside a
-// Shard. Units of dims that no axis cuts are dropped, so that they do not tell two specs apart. Safe from several
-// threads.
+// Shard. Units that make no difference to what any rank holds are dropped, so that they do not tell two specs apart.
+// Safe from several threads.
 [[nodiscard]] const Spec* intern(Spec spec);
 
 }  // namespace weft::mesh

@@ -115,11 +115,13 @@ TEST(Spec, RaggedRangesFillTheTensor) {
 
 TEST(Spec, UnitsMatterWhereADimIsCut) {
   Spec units = spec_of({shard(0), kSame}, {12, 64});
-  units.units = {4, 0};
-  EXPECT_EQ(intern(units)->text(), "f32[12 in 4 units, 64] {dp: shard(0), tp: invariant}");
+  units.units = {5, 0};
+  EXPECT_EQ(intern(units)->text(), "f32[12 in 5 units, 64] {dp: shard(0), tp: invariant}");
   EXPECT_NE(intern(units), intern(spec_of({shard(0), kSame}, {12, 64})));
   Spec elements = units;
   elements.units = {12, 8};
+  EXPECT_EQ(intern(elements), intern(spec_of({shard(0), kSame}, {12, 64})));
+  elements.units = {4, 0};  // two units of three make six elements
   EXPECT_EQ(intern(elements), intern(spec_of({shard(0), kSame}, {12, 64})));
   Spec few = units;
   few.units = {4};

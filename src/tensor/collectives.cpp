@@ -60,6 +60,13 @@ mesh::ElementType element_type(at::ScalarType type) {
   }
 }
 
+at::ScalarType scalar_type(mesh::ElementType type) {
+  for (const at::ScalarType scalar : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble, at::kLong, at::kInt}) {
+    if (element_type(scalar) == type) return scalar;
+  }
+  return at::kByte;
+}
+
 comm::Source source_of(const at::Tensor& tensor) { return target_of(tensor).source(); }
 
 comm::Target target_of(const at::Tensor& tensor) {

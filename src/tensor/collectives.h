@@ -12,6 +12,7 @@
 namespace weft::tensor {
 
 [[nodiscard]] mesh::ElementType element_type(at::ScalarType type);
+[[nodiscard]] at::ScalarType scalar_type(mesh::ElementType type);
 // The memory of a contiguous tensor on the CPU (WEFT_CHECK).
 [[nodiscard]] comm::Source source_of(const at::Tensor& tensor);
 [[nodiscard]] comm::Target target_of(const at::Tensor& tensor);
