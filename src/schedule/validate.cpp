@@ -2,20 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "schedule/invalid.h"
 #include "schedule/schedule.h"
 #include "schedule/validate_traffic.h"
 
 namespace weft::schedule {
 namespace {
-
-struct Invalid {
-  std::string reason;
-};
-
-template <typename... Arguments>
-[[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Invalid{fmt::format(format, std::forward<Arguments>(arguments)...)};
-}
 
 void check_stages(const Schedule& schedule, const model::ModelDescription& model) {
   if (schedule.micro_batches < 1) fail("no micro-batches");

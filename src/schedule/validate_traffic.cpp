@@ -8,18 +8,10 @@
 #include <fmt/format.h>
 
 #include "model/buckets.h"
+#include "schedule/invalid.h"
 
 namespace weft::schedule {
 namespace {
-
-struct Invalid {
-  std::string reason;
-};
-
-template <typename... Arguments>
-[[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Invalid{fmt::format(format, std::forward<Arguments>(arguments)...)};
-}
 
 using Key = std::pair<int32_t, int32_t>;  // (micro-batch, value, segment or bucket)
 

@@ -9,27 +9,6 @@
 namespace weft::equality {
 namespace {
 
-constexpr const char* kLayouts[] = {
-    "micro_batches=3",
-    "data=2",
-    "data=3 micro_batches=2",
-    "data=4 zero=1",
-    "data=2 zero=2 micro_batches=2",
-    "fsdp=2",
-    "fsdp=3 micro_batches=2 whole_buckets=1",
-    "data=2 fsdp=2 zero=2",
-    "tensor=2",
-    "tensor=3",
-    "tensor=4 sequence=true",
-    "tensor=2 sequence=true micro_batches=2",
-    "context=2",
-    "context=4",
-    "context=2 tensor=2 sequence=true",
-    "data=2 tensor=2",
-    "fsdp=2 tensor=2 sequence=true",
-    "fsdp=2 context=2 tensor=2 sequence=true zero=3",
-};
-
 double greatest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double most = a.size() == b.size() ? 0 : INFINITY;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) most = std::max(most, std::abs(a[i] - b[i]));
@@ -43,7 +22,7 @@ TEST_P(Layouts, TrainAsOneRankDoes) {
   const Outcome one = runs.train(GetParam(), "");
   ASSERT_EQ(one.losses.size(), 20U);
   EXPECT_LT(one.losses.back(), one.losses.front() - 0.5) << "learns nothing, so that nothing is compared";
-  for (const char* layout : kLayouts) {
+  for (const Settings& layout : kLayouts) {
     const Outcome many = runs.train(GetParam(), layout);
     EXPECT_LT(greatest_difference(many.losses, one.losses), 6e-5) << layout;
     EXPECT_LT(greatest_difference(many.gradient_norms, one.gradient_norms), 1e-3) << layout;

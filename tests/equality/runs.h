@@ -19,6 +19,28 @@ struct Outcome {
 // "tensor=2 sequence=true": [parallel] of one row of a table; micro_batches=N is that of [schedule].
 using Settings = std::string;
 
+// Every kind of layout, alone and in products; all divide what strict mode needs divided.
+inline const std::vector<Settings> kLayouts = {
+    "micro_batches=3",
+    "data=2",
+    "data=3 micro_batches=2",
+    "data=4 zero=1",
+    "data=2 zero=2 micro_batches=2",
+    "fsdp=2",
+    "fsdp=3 micro_batches=2 whole_buckets=1",
+    "data=2 fsdp=2 zero=2",
+    "tensor=2",
+    "tensor=3",
+    "tensor=4 sequence=true",
+    "tensor=2 sequence=true micro_batches=2",
+    "context=2",
+    "context=4",
+    "context=2 tensor=2 sequence=true",
+    "data=2 tensor=2",
+    "fsdp=2 tensor=2 sequence=true",
+    "fsdp=2 context=2 tensor=2 sequence=true zero=3",
+};
+
 // A folder of runs that is removed with the object.
 class Runs {
  public:

@@ -10,32 +10,20 @@
 namespace weft::equality {
 namespace {
 
-const std::vector<Settings> kLayouts = {
-    "micro_batches=3",
-    "data=2",
-    "data=3 micro_batches=2",
-    "data=4 zero=1",
-    "data=5",
-    "data=7 zero=2",
-    "data=8",
-    "data=2 zero=2 micro_batches=2",
-    "fsdp=2",
-    "fsdp=3 micro_batches=2 whole_buckets=1",
-    "data=2 fsdp=2 zero=2",
-    "tensor=2",
-    "tensor=3",
-    "tensor=4",
-    "tensor=8",
-    "tensor=4 sequence=true",
-    "tensor=8 sequence=true",
-    "tensor=3 sequence=true micro_batches=2",
-    "context=2",
-    "context=4",
-    "context=2 tensor=2 sequence=true",
-    "data=2 tensor=2",
-    "fsdp=2 tensor=2 sequence=true",
-    "fsdp=2 context=2 tensor=2 sequence=true zero=3",
-};
+// More ranks than strict sums have simple parts for.
+const std::vector<Settings> kManyRanks = {"data=5",
+                                          "data=7 zero=2",
+                                          "data=8",
+                                          "tensor=4",
+                                          "tensor=8",
+                                          "tensor=8 sequence=true",
+                                          "tensor=3 sequence=true micro_batches=2"};
+
+std::vector<Settings> all_layouts() {
+  std::vector<Settings> all = kLayouts;
+  all.insert(all.end(), kManyRanks.begin(), kManyRanks.end());
+  return all;
+}
 
 class Strict : public testing::TestWithParam<const char*> {};
 
@@ -46,7 +34,7 @@ TEST_P(Strict, EveryLayoutGivesOneHash) {
   EXPECT_LT(one.losses.back(), one.losses.front() - 0.5) << "learns nothing, so that nothing is compared";
   const Outcome plain = runs.train(GetParam(), "");
   EXPECT_NEAR(plain.losses.back(), one.losses.back(), 1e-3) << "strict mode computes something else";
-  for (const Settings& layout : kLayouts) {
+  for (const Settings& layout : all_layouts()) {
     const Outcome many = runs.train(GetParam(), layout, {"train.strict=true"});
     EXPECT_EQ(many.losses, one.losses) << layout;
     EXPECT_EQ(many.gradient_norms, one.gradient_norms) << layout;
