@@ -21,7 +21,9 @@ LAYOUTS = [
 
 
 def train(folder, name, recipe, launch, settings):
-    command = [WEFT, *launch, "train", os.path.join(ROOT, recipe), "--out", os.path.join(folder, name), "--json", *settings]
+    # A launcher of its own starts `weft train` itself.
+    start = launch if launch[:1] == [sys.executable] else [WEFT, *launch]
+    command = [*start, "train", os.path.join(ROOT, recipe), "--out", os.path.join(folder, name), "--json", *settings]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
     assert done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}"
     lines = done.stdout.splitlines()
@@ -40,6 +42,9 @@ def main():
                     many = train(folder, f"{number}{'-threads' if how else ''}", recipe, launch, settings)
                     for key in ("parameter_hash", "loss", "validation_loss", "tokens"):
                         assert many[key] == alone[key], f"{recipe}, {parallel}, {how}: {key} is {many[key]}, alone {alone[key]}"
+            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python", "--nproc-per-node", "2", WEFT]
+            started = train(folder, "torchrun", recipe, torchrun, [*SETTINGS, "--set", "parallel.data=2"])
+            assert started["parameter_hash"] == alone["parameter_hash"], "started by torchrun"
             # Saved by four ranks as processes, gone on with by one.
             longer = [word if word != "4" else "6" for word in SETTINGS]
             last = f"{len(LAYOUTS) - 1}"
