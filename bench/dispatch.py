@@ -93,7 +93,7 @@ def instructions(program, calls=1000):
     """{operator: (added, plain)}: a dump at each call of section_begins holds the calls since the one before."""
     with tempfile.TemporaryDirectory() as folder:
         callgrind(folder, [program, "count"], "--dump-before=section_begins")
-        sections = [total(f"{folder}/out.{number}") / calls for number in range(2, 2 * len(OPERATORS) + 3)]
+        sections = [total(f"{folder}/out.{number}") / calls for number in range(2, 2 * len(OPERATORS) + 2)]
     names = sorted(OPERATORS)
     return {name: (sections[2 * i + 1] - sections[2 * i], sections[2 * i]) for i, name in enumerate(names)}
 

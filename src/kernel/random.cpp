@@ -1,7 +1,6 @@
 #include "kernel/random.h"
 
 #include <algorithm>
-#include <array>
 
 #include <ATen/ATen.h>
 
@@ -29,22 +28,7 @@ void fill_uniform(const at::Tensor& out, RandomKey key, uint64_t first) {
 void fill_normal(const at::Tensor& out, RandomKey key, uint64_t first, double standard_deviation) {
   WEFT_CHECK(first % 2 == 0);
   const auto deviation = static_cast<float>(standard_deviation);
-  through_cpu(out, [&](float* to) {
-    constexpr int64_t kBatch = 1024;
-    std::array<uint32_t, kBatch> words{};
-    const int64_t count = out.numel();
-    for (int64_t start = 0; start < count; start += kBatch) {
-      const int64_t batch = std::min(kBatch, count - start);
-      const int64_t pairs = (batch + 1) / 2;
-      loops().philox_words(stream_of(key), first + static_cast<uint64_t>(start), 2 * pairs, words.data());
-      for (int64_t i = 0; i < batch; i += 2) {
-        const std::array<float, 2> normal =
-            normals_of_words(words[static_cast<size_t>(i)], words[static_cast<size_t>(i) + 1]);
-        to[start + i] = normal[0] * deviation;
-        if (i + 1 < batch) to[start + i + 1] = normal[1] * deviation;
-      }
-    }
-  });
+  through_cpu(out, [&](float* to) { loops().philox_normal(stream_of(key), first, out.numel(), deviation, to); });
 }
 
 at::Tensor random_words(RandomKey key, uint64_t first, int64_t count) {

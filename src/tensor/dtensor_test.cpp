@@ -86,7 +86,7 @@ TEST(DTensor, MissingRedistributionsAreErrorsThatNameThem) {
               "mm: on axis tp there is no rule for input 1, f64[4, 4] {tp: replicate} beside input 2, f64[4, 4] {tp: "
               "shard(0)}: redistribute input 1 to {tp: shard(1)} first");
     EXPECT_EQ(message_of([&] { (void)relu(summed); }),
-              "an operator element by element: on axis tp there is no rule for input 1, f64[4, 4] {tp: partial}: "
+              "relu: on axis tp there is no rule for input 1, f64[4, 4] {tp: partial}: "
               "redistribute input 1 to {tp: replicate} first");
     EXPECT_EQ(
         message_of([&] { (void)softmax(rows, 0); }),

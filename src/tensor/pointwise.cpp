@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "tensor/collectives.h"
+#include "tensor/dims.h"
 #include "tensor/operators.h"
 #include "tensor/rule.h"
 
@@ -61,78 +62,81 @@ DTensor clone(const DTensor& x) {
   return {x.local.clone(at::MemoryFormat::Contiguous), spec};
 }
 
-namespace {
-
-// All that is not linear and has one input.
-const mesh::Spec* pointwise(const mesh::Spec* spec) {
-  static const Rule rule("an operator element by element", "... -> ...");
-  return rule(spec);
-}
-
-}  // namespace
-
 DTensor shift(const DTensor& x, double number) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("shift", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::add(x.local, number), spec};
 }
 
 DTensor power(const DTensor& x, double exponent) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("power", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::pow(x.local, exponent), spec};
 }
 
 DTensor square(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("square", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::square(x.local), spec};
 }
 
 DTensor exp(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("exp", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::exp(x.local), spec};
 }
 
 DTensor log(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("log", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::log(x.local), spec};
 }
 
 DTensor sqrt(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("sqrt", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::sqrt(x.local), spec};
 }
 
 DTensor rsqrt(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("rsqrt", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::rsqrt(x.local), spec};
 }
 
 DTensor abs(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("abs", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::abs(x.local), spec};
 }
 
 DTensor tanh(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("tanh", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::tanh(x.local), spec};
 }
 
 DTensor sigmoid(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("sigmoid", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::sigmoid(x.local), spec};
 }
 
 DTensor relu(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("relu", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::relu(x.local), spec};
 }
 
 DTensor silu(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("silu", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::silu(x.local), spec};
 }
 
 DTensor gelu(const DTensor& x) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("gelu", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::gelu(x.local), spec};
 }
 
@@ -143,7 +147,8 @@ DTensor swiglu(const DTensor& gate, const DTensor& up) {
 }
 
 DTensor clamp(const DTensor& x, double least, double most) {
-  const mesh::Spec* spec = pointwise(x.spec);
+  static const Rule rule("clamp", "... -> ...");
+  const mesh::Spec* spec = rule(x.spec);
   return {at::clamp(x.local, least, most), spec};
 }
 
@@ -163,8 +168,7 @@ DTensor masked_fill(const DTensor& x, const DTensor& mask, double number) {
 DTensor cast(const DTensor& x, mesh::ElementType type) {
   // A sum of rounded parts is not the rounded sum.
   static const Rule rule("cast", [](const Rule& self, Rule::Inputs inputs, const Rule::Arguments& arguments) {
-    std::vector<int> dims(inputs[0]->shape.size());
-    for (size_t dim = 0; dim < dims.size(); ++dim) dims[dim] = static_cast<int>(dim);
+    const std::vector<int> dims = all_dims(*inputs[0]);
     mesh::Spec spec = *self.infer(inputs, {.inputs = {dims}, .output = dims, .whole = {}});
     spec.element_type = static_cast<mesh::ElementType>(arguments[0]);
     return mesh::intern(std::move(spec));

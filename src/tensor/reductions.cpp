@@ -1,6 +1,5 @@
 // Operators over a dim: operators.h.
 #include <cmath>
-#include <numeric>
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -9,42 +8,33 @@
 #include "base/error.h"
 #include "mesh/shard.h"
 #include "tensor/collectives.h"
+#include "tensor/dims.h"
 #include "tensor/operators.h"
 #include "tensor/rule.h"
 
 namespace weft::tensor {
 namespace {
 
-std::vector<int> all_dims(const mesh::Spec& spec) {
-  std::vector<int> dims(spec.shape.size());
-  std::iota(dims.begin(), dims.end(), 0);
-  return dims;
+// Arguments: the dim.
+const mesh::Spec* dropped_of(const Rule& rule, Rule::Inputs inputs, int dim, std::vector<int> whole) {
+  const std::vector<int> dims = all_dims(*inputs[0]);
+  std::vector<int> rest = dims;
+  rest.erase(rest.begin() + dim);
+  return rule.infer(inputs, {.inputs = {dims}, .output = rest, .whole = std::move(whole)});
 }
 
-// Arguments: the dim.
 const mesh::Spec* dropped(const Rule& rule, Rule::Inputs inputs, const Rule::Arguments& arguments) {
-  std::vector<int> dims = all_dims(*inputs[0]);
-  std::vector<int> rest = dims;
-  rest.erase(rest.begin() + arguments[0]);
-  return rule.infer(inputs, {.inputs = {dims}, .output = rest, .whole = {}});
+  return dropped_of(rule, inputs, static_cast<int>(arguments[0]), {});
 }
 
 const mesh::Spec* dropped_whole(const Rule& rule, Rule::Inputs inputs, const Rule::Arguments& arguments) {
-  std::vector<int> dims = all_dims(*inputs[0]);
-  std::vector<int> rest = dims;
-  rest.erase(rest.begin() + arguments[0]);
-  return rule.infer(inputs, {.inputs = {dims}, .output = rest, .whole = {static_cast<int>(arguments[0])}});
+  const int dim = static_cast<int>(arguments[0]);
+  return dropped_of(rule, inputs, dim, {dim});
 }
 
 const mesh::Spec* kept_whole(const Rule& rule, Rule::Inputs inputs, const Rule::Arguments& arguments) {
   const std::vector<int> dims = all_dims(*inputs[0]);
   return rule.infer(inputs, {.inputs = {dims}, .output = dims, .whole = {static_cast<int>(arguments[0])}});
-}
-
-int64_t dim_of(const DTensor& x, int64_t dim) {
-  const auto dims = static_cast<int64_t>(x.spec->shape.size());
-  if (dim < -dims || dim >= dims) throw Error(fmt::format("{} has no dim {}", x.spec->text(), dim));
-  return dim < 0 ? dim + dims : dim;
 }
 
 }  // namespace

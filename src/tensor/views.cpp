@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "mesh/device_mesh.h"
 #include "mesh/shard.h"
+#include "tensor/dims.h"
 #include "tensor/operators.h"
 #include "tensor/rule.h"
 
@@ -15,18 +16,6 @@ namespace weft::tensor {
 namespace {
 
 constexpr RuleOptions kLinear{.linear = Linear::kEach};
-
-std::vector<int> all_dims(const mesh::Spec& spec) {
-  std::vector<int> dims(spec.shape.size());
-  std::iota(dims.begin(), dims.end(), 0);
-  return dims;
-}
-
-int64_t dim_of(const DTensor& x, int64_t dim, int64_t dims) {
-  if (dim < -dims || dim >= dims) throw Error(fmt::format("{} has no dim {}", x.spec->text(), dim));
-  return dim < 0 ? dim + dims : dim;
-}
-int64_t dim_of(const DTensor& x, int64_t dim) { return dim_of(x, dim, static_cast<int64_t>(x.spec->shape.size())); }
 
 // Two dims whose elements are `one_inner` and `other_inner` times something that both share: `spec` with units in its
 // dim such that every rank holds the same of both. Throws where there are none.

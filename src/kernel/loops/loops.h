@@ -125,6 +125,8 @@ struct Loops {
   // Words first to first + count - 1 of a stream, and the same as (word & 0xffffff) * 2^-24.
   void (*philox_words)(WordStream stream, uint64_t first, int64_t count, uint32_t* words);
   void (*philox_uniform)(WordStream stream, uint64_t first, int64_t count, float* out);
+  // normals_of_words() of base/philox.h times `deviation`; `first` is even.
+  void (*philox_normal)(WordStream stream, uint64_t first, int64_t count, float deviation, float* out);
 
   // out [rows, kPanelColumns] = a [rows, depth] b [depth, kPanelColumns], all contiguous; every sum over the depth runs
   // in one order.
