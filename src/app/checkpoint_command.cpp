@@ -1,8 +1,11 @@
 #include <cstdio>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "app/deciding_commands.h"
 #include "base/checkpoint_folder.h"
+#include "base/checkpoint_ranks.h"
 #include "base/json.h"
 
 namespace weft::app {
@@ -92,6 +95,17 @@ bool show(const Invocation& invocation, Depth depth) {
   return valid;
 }
 
+// A checkpoint's folder, or the newest complete one of a run.
+std::filesystem::path checkpoint_of(const std::filesystem::path& directory) {
+  if (std::filesystem::exists(directory / kManifestName)) return directory;
+  const auto newest = newest_checkpoint(directory / "checkpoints");
+  if (!newest) {
+    throw InputError(
+        fmt::format("{}: neither a checkpoint nor a run with a complete one in checkpoints/", directory.string()));
+  }
+  return newest->folder;
+}
+
 }  // namespace
 
 ExitCode run_checkpoint_list(const Invocation& invocation) {
@@ -101,6 +115,23 @@ ExitCode run_checkpoint_list(const Invocation& invocation) {
 
 ExitCode run_checkpoint_verify(const Invocation& invocation) {
   return show(invocation, Depth::kEveryByte) ? ExitCode::kDone : ExitCode::kInput;
+}
+
+ExitCode run_checkpoint_reshard(const Invocation& invocation) {
+  const std::filesystem::path from = checkpoint_of(invocation.text("DIR"));
+  const std::string to = invocation.text("--out");
+  const Manifest manifest = reshard_checkpoint(from, to, static_cast<int>(invocation.integer("--ranks")));
+  std::vector<std::string> files;
+  for (const ManifestFile& file : manifest.files) files.push_back(file.name);
+  if (invocation.json()) {
+    const OrderedJson answer = {
+        {"steps", {manifest.step}},           {"valid", true}, {"reason", nullptr}, {"path", to},
+        {"tensors", manifest.tensors.size()}, {"files", files}};
+    fmt::print("{}\n", dump_json(answer));
+  } else {
+    fmt::print("{}: step {}, {} tensors in {}\n", to, manifest.step, manifest.tensors.size(), fmt::join(files, " "));
+  }
+  return ExitCode::kDone;
 }
 
 }  // namespace weft::app

@@ -66,6 +66,25 @@ TEST_F(CheckpointCommand, AFlippedByteIsNamedAndEndsWithTwo) {
   EXPECT_EQ(json.at("checkpoints").at(1).at("valid"), true) << "the other one stays valid";
 }
 
+TEST_F(CheckpointCommand, ReshardWritesTheNewestAgain) {
+  const std::string to = (run_ / "whole").string();
+  const auto reshard = [&](const std::string& from) {
+    const Parsed parsed = parse_command_line({"checkpoint", "reshard", from, "--out", to, "--json"});
+    testing::internal::CaptureStdout();
+    try {
+      static_cast<void>(run_checkpoint_reshard(*parsed.invocation));
+    } catch (const InputError& error) {
+      return testing::internal::GetCapturedStdout() + error.what();
+    }
+    std::fflush(stdout);
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_NE(reshard((run_ / "nowhere").string()).find("nowhere: neither a checkpoint nor a run"), std::string::npos);
+  EXPECT_EQ(parse_json(reshard(run_.string()), "answer").at("steps"), std::vector<int64_t>{10});
+  EXPECT_EQ(read_manifest(to).tokens, 640);
+  EXPECT_NE(reshard(run_.string()).find("whole: exists already"), std::string::npos);
+}
+
 TEST_F(CheckpointCommand, AFolderWithoutCheckpointsIsRefused) {
   std::filesystem::create_directories(run_ / "empty");
   for (const std::string name : {"nowhere", "empty"}) {

@@ -308,6 +308,29 @@ CommandDefinition checkpoint_verify() {
   };
 }
 
+CommandDefinition checkpoint_reshard() {
+  return {
+      .name = "checkpoint reshard",
+      .text = "write a checkpoint of many ranks again, with whole tensors",
+      .details =
+          "Any number of ranks reads what any number wrote; this is for programs that want each tensor in one "
+          "piece, in parameters.safetensors and optimizer.safetensors.",
+      .example = "weft checkpoint reshard runs/shakespeare --out whole",
+      .arguments = {{"DIR", "a checkpoint's folder, or a run's: its newest checkpoint"}},
+      .options = {{.name = "--out",
+                   .placeholder = "DIR",
+                   .text = "the new checkpoint's folder, which does not exist yet",
+                   .required = true},
+                  {.name = "--ranks",
+                   .placeholder = "N",
+                   .text = "write it as N ranks do that hold near-equal parts of each tensor",
+                   .type = OptionType::kInteger,
+                   .standard = "1",
+                   .least = 1,
+                   .greatest = 1024}},
+  };
+}
+
 CommandDefinition doctor() {
   return {
       .name = "doctor",
@@ -324,8 +347,10 @@ CommandDefinition doctor() {
 
 const std::vector<CommandDefinition>& commands() {
   static const std::vector<CommandDefinition> kCommands = {
-      train(),        launch(),          generate(),          eval(),   convert(), explain(), tokenize(), data_build(),
-      data_samples(), checkpoint_list(), checkpoint_verify(), doctor(),
+      train(),        launch(),          generate(),          eval(),
+      convert(),      explain(),         tokenize(),          data_build(),
+      data_samples(), checkpoint_list(), checkpoint_verify(), checkpoint_reshard(),
+      doctor(),
   };
   return kCommands;
 }

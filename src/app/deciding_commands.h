@@ -16,5 +16,6 @@ ExitCode run_data_samples(const Invocation& invocation);
 ExitCode run_checkpoint_list(const Invocation& invocation);
 // kInput if a checkpoint is damaged.
 ExitCode run_checkpoint_verify(const Invocation& invocation);
+ExitCode run_checkpoint_reshard(const Invocation& invocation);
 
 }  // namespace weft::app

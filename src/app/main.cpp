@@ -24,6 +24,7 @@ constexpr Body kBodies[] = {
     {"data samples", run_data_samples},
     {"checkpoint list", run_checkpoint_list},
     {"checkpoint verify", run_checkpoint_verify},
+    {"checkpoint reshard", run_checkpoint_reshard},
 };
 
 ExitCode run(const std::vector<std::string>& words) {

@@ -1,7 +1,6 @@
 #include "base/checkpoint_file.h"
 
 #include <algorithm>
-#include <cstring>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -21,43 +20,76 @@ std::string name_in_file(const StateToWrite& tensor) {
   return tensor.state == "value" ? tensor.path : fmt::format("{}/{}", tensor.state, tensor.path);
 }
 
-// Copies a row-major box into its place in a row-major tensor, a run of the innermost dim at a time. `offset` and `box`
-// are from `dim` inwards; strides are bytes.
-void copy_box(const TensorPiece& piece, const std::vector<int64_t>& shape, size_t element, const std::byte*& from,
-              std::byte* to, size_t dim) {
-  size_t stride = element;
-  for (size_t inner = dim + 1; inner < shape.size(); ++inner) stride *= static_cast<size_t>(shape[inner]);
-  to += static_cast<size_t>(piece.offset[dim]) * stride;
-  if (dim + 1 == shape.size()) {
-    const size_t bytes = static_cast<size_t>(piece.shape[dim]) * stride;
-    std::memcpy(to, from, bytes);
-    from += bytes;
-    return;
+// The pieces of one tensor in a file, each with the place of its bytes in the part's contents.
+struct PlannedPiece {
+  TensorPiece piece;
+  size_t begin = 0, bytes = 0;
+};
+
+std::vector<PlannedPiece> plan_pieces(const std::string& file, const StateToWrite& tensor) {
+  const std::string name = name_in_file(tensor);
+  const auto whole = whole_part(tensor.shape);
+  if (!tensor.part) {
+    return {{{file, name, whole.box, 0}, 0, static_cast<size_t>(stored_bytes(tensor.type, tensor.shape).value())}};
   }
-  for (int64_t row = 0; row < piece.shape[dim]; ++row, to += stride) copy_box(piece, shape, element, from, to, dim + 1);
+  std::vector<PlannedPiece> planned;
+  size_t begin = 0;
+  for (Box& box : boxes_of(*tensor.part)) {
+    const size_t bytes = static_cast<size_t>(stored_bytes(tensor.type, box.shape).value());
+    std::string piece_name = box == whole.box ? name : fmt::format("{}@{}", name, fmt::join(box.offset, ","));
+    planned.push_back({{file, std::move(piece_name), std::move(box), 0}, begin, bytes});
+    begin += bytes;
+  }
+  return planned;
 }
 
 }  // namespace
+
+ManifestPart write_pieces(const fs::path& folder, const std::string& file, const std::vector<StateToWrite>& tensors,
+                          FileSystem& file_system) {
+  std::vector<TensorToWrite> to_write;
+  ManifestPart part;
+  for (const auto& tensor : tensors) {
+    ManifestTensor& listed =
+        part.tensors.emplace_back(ManifestTensor{tensor.state, tensor.path, tensor.type, tensor.shape, {}});
+    for (PlannedPiece& planned : plan_pieces(file, tensor)) {
+      const auto contents = [&tensor, begin = planned.begin, bytes = planned.bytes] {
+        const std::span<const std::byte> all = tensor.contents();
+        WEFT_CHECK(begin + bytes <= all.size());
+        return all.subspan(begin, bytes);
+      };
+      to_write.push_back({planned.piece.tensor, tensor.type, planned.piece.box.shape, contents});
+      listed.pieces.push_back(std::move(planned.piece));
+    }
+  }
+  const auto output = file_system.create(folder / file);
+  const auto written = write_safetensors([&](std::span<const std::byte> data) { output->write(data); }, to_write);
+  output->sync();
+  output->close();
+  part.files.push_back({file, written.bytes, written.checksum});
+  for (ManifestTensor& tensor : part.tensors) {
+    for (TensorPiece& piece : tensor.pieces) piece.checksum = written.tensor_checksums.at(piece.tensor);
+  }
+  return part;
+}
 
 CheckpointWriter::CheckpointWriter(fs::path folder, FileSystem& file_system)
     : file_system_(file_system), folder_(std::move(folder)), aside_(folder_, file_system) {}
 
 void CheckpointWriter::write_tensors(const std::string& file, const std::vector<StateToWrite>& tensors) {
-  std::vector<TensorToWrite> to_write;
-  for (const auto& tensor : tensors) {
-    to_write.push_back({name_in_file(tensor), tensor.type, tensor.shape, tensor.contents});
+  add_part(written_, write_pieces(aside_.partial(), file, tensors, file_system_));
+}
+
+void CheckpointWriter::add(ManifestPart part) {
+  for (const ManifestFile& file : part.files) {
+    std::error_code error;
+    const auto bytes = fs::file_size(aside_.partial() / file.name, error);
+    if (error || bytes != file.bytes) {
+      throw Error(fmt::format("{} is not in {} as another rank wrote it: all ranks must see the same folder", file.name,
+                              aside_.partial().string()));
+    }
   }
-  const auto output = aside_.create(file);
-  const auto written = write_safetensors([&](std::span<const std::byte> data) { output->write(data); }, to_write);
-  output->sync();
-  output->close();
-  written_.files.push_back({file, written.bytes, written.checksum});
-  for (const auto& tensor : tensors) {
-    const std::string name = name_in_file(tensor);
-    TensorPiece whole{file, name, std::vector<int64_t>(tensor.shape.size(), 0), tensor.shape,
-                      written.tensor_checksums.at(name)};
-    written_.tensors.push_back({tensor.state, tensor.path, tensor.type, tensor.shape, {std::move(whole)}});
-  }
+  add_part(written_, std::move(part));
 }
 
 void CheckpointWriter::write_file(const std::string& file, std::string_view contents) {
@@ -80,7 +112,13 @@ void CheckpointWriter::write_others(const std::function<void(const fs::path&)>& 
 fs::path CheckpointWriter::commit(Manifest manifest) {
   manifest.files = std::move(written_.files);
   manifest.tensors = std::move(written_.tensors);
-  aside_.write(kManifestName, manifest_text(manifest));
+  const std::string text = manifest_text(manifest);
+  try {
+    (void)parse_manifest(text, kManifestName);
+  } catch (const InputError& error) {
+    throw Error(fmt::format("{}: what was written is no checkpoint: {}", folder_.string(), error.what()));
+  }
+  aside_.write(kManifestName, text);
   if (!fs::exists(folder_)) {
     aside_.commit();
     return folder_;
@@ -105,30 +143,35 @@ std::span<const std::byte> CheckpointReader::checked_piece(const ManifestTensor&
   if (stored == nullptr) {
     throw InputError(fmt::format("{}: tensor '{}' is missing", file.path().string(), piece.tensor));
   }
-  if (stored->type != tensor.type || stored->shape != piece.shape) {
+  if (stored->type != tensor.type || stored->shape != piece.box.shape) {
     throw InputError(fmt::format("{}: tensor '{}' is {} {}, the manifest says {} {}", file.path().string(),
                                  piece.tensor, stored_type_name(stored->type), shape_text(stored->shape),
-                                 stored_type_name(tensor.type), shape_text(piece.shape)));
+                                 stored_type_name(tensor.type), shape_text(piece.box.shape)));
   }
   const auto data = file.data(*stored);
+  if (checked_.contains({piece.file, piece.tensor})) return data;
   if (xxh64(data) != piece.checksum) {
     throw InputError(fmt::format("{}: tensor '{}' is damaged: its checksum is not the manifest's", file.path().string(),
                                  piece.tensor));
   }
+  checked_.emplace(piece.file, piece.tensor);
   return data;
 }
 
 void CheckpointReader::read(const ManifestTensor& tensor, std::span<std::byte> out) {
-  WEFT_CHECK(out.size() == stored_bytes(tensor.type, tensor.shape));
-  for (const auto& piece : tensor.pieces) {
-    const auto data = checked_piece(tensor, piece);
-    if (data.empty()) continue;
-    if (piece.shape == tensor.shape) {
-      std::memcpy(out.data(), data.data(), data.size());
-    } else {
-      const std::byte* from = data.data();
-      copy_box(piece, tensor.shape, stored_type_size(tensor.type), from, out.data(), 0);
+  read_part(tensor, whole_part(tensor.shape), out);
+}
+
+void CheckpointReader::read_part(const ManifestTensor& tensor, const TensorPart& part, std::span<std::byte> out) {
+  const size_t element = stored_type_size(tensor.type);
+  WEFT_CHECK(part.box.shape.size() == tensor.shape.size());
+  WEFT_CHECK(out.size() == static_cast<size_t>(part.elements()) * element);
+  std::byte* to = out.data();
+  for (const Box& box : boxes_of(part)) {
+    for (const auto& piece : tensor.pieces) {
+      if (overlap(piece.box, box)) copy_shared(piece.box, checked_piece(tensor, piece).data(), box, to, element);
     }
+    to += static_cast<size_t>(box.elements()) * element;
   }
 }
 

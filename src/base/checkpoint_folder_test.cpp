@@ -13,6 +13,7 @@
 #include "base/faulty_file_system.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/killing_file_system.h"
 
 namespace weft {
 namespace {
@@ -157,61 +158,6 @@ TEST(CheckpointFolder, CrashAtEveryOperation) {
   }
 }
 
-// Kills its own process, as SIGKILL from outside would, at a given operation: a write after half of its data.
-class KillingFileSystem final : public FileSystem {
- public:
-  explicit KillingFileSystem(int at) : left_(at) {}
-
-  class File final : public WritableFile {
-   public:
-    File(KillingFileSystem& owner, std::unique_ptr<WritableFile> below) : owner_(owner), below_(std::move(below)) {}
-    void write(std::span<const std::byte> data) override {
-      if (owner_.left_ == 0) below_->write(data.first(data.size() / 2));
-      owner_.operation();
-      below_->write(data);
-    }
-    void sync() override {
-      owner_.operation();
-      below_->sync();
-    }
-    void close() override {
-      owner_.operation();
-      below_->close();
-    }
-
-   private:
-    KillingFileSystem& owner_;
-    std::unique_ptr<WritableFile> below_;
-  };
-
-  std::unique_ptr<WritableFile> create(const fs::path& path) override {
-    operation();
-    return std::make_unique<File>(*this, real().create(path));
-  }
-  void create_directory(const fs::path& path) override {
-    operation();
-    real().create_directory(path);
-  }
-  void sync_directory(const fs::path& path) override {
-    operation();
-    real().sync_directory(path);
-  }
-  void rename(const fs::path& from, const fs::path& to) override {
-    operation();
-    real().rename(from, to);
-  }
-  void remove_all(const fs::path& path) override {
-    operation();
-    real().remove_all(path);
-  }
-
- private:
-  void operation() {
-    if (left_-- == 0) ::kill(::getpid(), SIGKILL);
-  }
-  int left_;
-};
-
 TEST(CheckpointFolder, ChildKilledAtEveryOperation) {
   for (int operation = 0;; ++operation) {
     TemporaryFolder folder;
@@ -337,8 +283,8 @@ TEST(CheckpointFolder, PiecesAreJoined) {
                          "t",
                          StoredType::kI32,
                          {2, 3, 5},
-                         {{"x.safetensors", "right", {0, 0, 2}, {2, 3, 3}, written.tensor_checksums.at("right")},
-                          {"x.safetensors", "left", {0, 0, 0}, {2, 3, 2}, written.tensor_checksums.at("left")}}}};
+                         {{"x.safetensors", "right", {{0, 0, 2}, {2, 3, 3}}, written.tensor_checksums.at("right")},
+                          {"x.safetensors", "left", {{0, 0, 0}, {2, 3, 2}}, written.tensor_checksums.at("left")}}}};
     aside.write("manifest.json", manifest_text(manifest));
     aside.commit();
   }

@@ -1,6 +1,8 @@
 #include "base/manifest.h"
 
+#include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,13 +18,14 @@ namespace {
 constexpr std::string_view kFormat = "weft checkpoint";
 constexpr std::string_view kFirstLine = "{\"checksum\": \"";  // then 16 digits, "\",\n"
 constexpr size_t kFirstLineBytes = kFirstLine.size() + 16 + 3;
+constexpr size_t kMaximumBytes = size_t{1} << 30, kMaximumDepth = 16;
 constexpr size_t kMaximumPieces = 4096;  // of one tensor: their boxes are compared in pairs
 
 OrderedJson to_json(const TensorPiece& piece) {
   return {{"file", piece.file},
           {"tensor", piece.tensor},
-          {"offset", piece.offset},
-          {"shape", piece.shape},
+          {"offset", piece.box.offset},
+          {"shape", piece.box.shape},
           {"xxh64", hash_text(piece.checksum)}};
 }
 
@@ -34,6 +37,20 @@ OrderedJson to_json(const ManifestTensor& tensor) {
           {"dtype", stored_type_name(tensor.type)},
           {"shape", tensor.shape},
           {"pieces", pieces}};
+}
+
+OrderedJson to_json(const std::vector<ManifestFile>& files) {
+  OrderedJson json = OrderedJson::array();
+  for (const auto& file : files) {
+    json.push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh64", hash_text(file.checksum)}});
+  }
+  return json;
+}
+
+OrderedJson to_json(const std::vector<ManifestTensor>& tensors) {
+  OrderedJson json = OrderedJson::array();
+  for (const auto& tensor : tensors) json.push_back(to_json(tensor));
+  return json;
 }
 
 OrderedJson optimizer_json(const std::vector<ManifestOptimizerGroup>& groups) {
@@ -79,36 +96,29 @@ TensorPiece piece_of(const JsonReader& json, const ManifestTensor& tensor) {
   TensorPiece piece;
   piece.file = file_name_of(json.at("file"));
   piece.tensor = json.string("tensor");
-  piece.offset = json.at("offset").as_integers();
-  piece.shape = json.at("shape").as_integers();
+  piece.box = {json.at("offset").as_integers(), json.at("shape").as_integers()};
   piece.checksum = hash_of(json.at("xxh64"));
-  bool inside = piece.offset.size() == tensor.shape.size() && piece.shape.size() == tensor.shape.size();
+  const auto& [offset, shape] = piece.box;
+  bool inside = offset.size() == tensor.shape.size() && shape.size() == tensor.shape.size();
   for (size_t dim = 0; inside && dim < tensor.shape.size(); ++dim) {
-    inside = piece.offset[dim] >= 0 && piece.shape[dim] >= 0 && piece.offset[dim] <= tensor.shape[dim] &&
-             piece.shape[dim] <= tensor.shape[dim] - piece.offset[dim];
+    inside = offset[dim] >= 0 && shape[dim] >= 0 && offset[dim] <= tensor.shape[dim] &&
+             shape[dim] <= tensor.shape[dim] - offset[dim];
   }
   if (!inside) {
-    json.fail(fmt::format("the piece at {} of shape {} does not lie in '{}' of shape {}", shape_text(piece.offset),
-                          shape_text(piece.shape), tensor.path, shape_text(tensor.shape)));
+    json.fail(fmt::format("the piece at {} of shape {} does not lie in '{}' of shape {}", shape_text(offset),
+                          shape_text(shape), tensor.path, shape_text(tensor.shape)));
   }
   return piece;
-}
-
-bool overlap(const TensorPiece& a, const TensorPiece& b) {
-  for (size_t dim = 0; dim < a.shape.size(); ++dim) {
-    if (a.offset[dim] + a.shape[dim] <= b.offset[dim] || b.offset[dim] + b.shape[dim] <= a.offset[dim]) return false;
-  }
-  return true;
 }
 
 // Inside the tensor, without overlap and of the tensor's size in all: the pieces fill it.
 void check_filled(const ManifestTensor& tensor, const JsonReader& json) {
   uint64_t filled = 0;
   for (size_t i = 0; i < tensor.pieces.size(); ++i) {
-    const uint64_t bytes = stored_bytes(tensor.type, tensor.pieces[i].shape).value();
+    const uint64_t bytes = stored_bytes(tensor.type, tensor.pieces[i].box.shape).value();
     filled += bytes;
     for (size_t j = 0; bytes > 0 && j < i; ++j) {
-      if (overlap(tensor.pieces[i], tensor.pieces[j])) json.fail(fmt::format("pieces {} and {} overlap", j, i));
+      if (overlap(tensor.pieces[i].box, tensor.pieces[j].box)) json.fail(fmt::format("pieces {} and {} overlap", j, i));
     }
   }
   if (const auto bytes = stored_bytes(tensor.type, tensor.shape).value(); filled != bytes) {
@@ -128,7 +138,6 @@ ManifestTensor tensor_of(const JsonReader& json) {
   const auto pieces = json.at("pieces");
   if (pieces.size() > kMaximumPieces) pieces.fail(fmt::format("more than {} pieces", kMaximumPieces));
   for (const auto& piece : pieces.items()) tensor.pieces.push_back(piece_of(piece, tensor));
-  check_filled(tensor, pieces);
   return tensor;
 }
 
@@ -156,17 +165,21 @@ void read_scalars(const JsonReader& json, Manifest& manifest) {
   }
 }
 
+ManifestFile file_of(const JsonReader& json) {
+  return {file_name_of(json.at("name")), static_cast<uint64_t>(count_of(json, "bytes")), hash_of(json.at("xxh64"))};
+}
+
 void read_contents(const JsonReader& json, Manifest& manifest) {
   std::set<std::string, std::less<>> files;
   for (const auto& file : json.at("files").items()) {
-    manifest.files.push_back(
-        {file_name_of(file.at("name")), static_cast<uint64_t>(count_of(file, "bytes")), hash_of(file.at("xxh64"))});
+    manifest.files.push_back(file_of(file));
     if (!files.insert(manifest.files.back().name).second) file.fail("the file is listed twice");
   }
   std::set<std::pair<std::string, std::string>> tensors;
   for (const auto& entry : json.at("tensors").items()) {
     manifest.tensors.push_back(tensor_of(entry));
     const auto& tensor = manifest.tensors.back();
+    check_filled(tensor, entry.at("pieces"));
     if (!tensors.emplace(tensor.state, tensor.path).second) entry.fail("the tensor is listed twice");
     for (const auto& piece : tensor.pieces) {
       if (!files.contains(piece.file)) entry.fail(fmt::format("its file '{}' is not listed", piece.file));
@@ -181,6 +194,40 @@ const ManifestTensor* Manifest::find(std::string_view state, std::string_view pa
     if (tensor.path == path && tensor.state == state) return &tensor;
   }
   return nullptr;
+}
+
+std::string manifest_part_text(const ManifestPart& part) {
+  return dump_json(OrderedJson{{"files", to_json(part.files)}, {"tensors", to_json(part.tensors)}});
+}
+
+ManifestPart parse_manifest_part(std::string_view text, std::string_view origin) {
+  const Json parsed = parse_json(text, origin, {.bytes = kMaximumBytes, .depth = kMaximumDepth});
+  const JsonReader json(parsed, origin);
+  ManifestPart part;
+  for (const auto& file : json.at("files").items()) part.files.push_back(file_of(file));
+  for (const auto& tensor : json.at("tensors").items()) part.tensors.push_back(tensor_of(tensor));
+  return part;
+}
+
+void add_part(ManifestPart& all, ManifestPart part) {
+  std::map<std::pair<std::string, std::string>, size_t> places;
+  for (size_t i = 0; i < all.tensors.size(); ++i)
+    places.emplace(std::pair(all.tensors[i].state, all.tensors[i].path), i);
+  for (ManifestTensor& tensor : part.tensors) {
+    const auto [place, is_new] = places.emplace(std::pair(tensor.state, tensor.path), all.tensors.size());
+    if (is_new) {
+      all.tensors.push_back(std::move(tensor));
+      continue;
+    }
+    ManifestTensor& joined = all.tensors[place->second];
+    if (joined.shape != tensor.shape || joined.type != tensor.type) {
+      throw InputError(fmt::format("{} of '{}' is {} {} on one rank, {} {} on another", tensor.state, tensor.path,
+                                   stored_type_name(joined.type), shape_text(joined.shape),
+                                   stored_type_name(tensor.type), shape_text(tensor.shape)));
+    }
+    for (TensorPiece& piece : tensor.pieces) joined.pieces.push_back(std::move(piece));
+  }
+  for (ManifestFile& file : part.files) all.files.push_back(std::move(file));
 }
 
 std::string manifest_text(const Manifest& manifest) {
@@ -200,12 +247,8 @@ std::string manifest_text(const Manifest& manifest) {
   }
   json["data"] = {{"fingerprint", hash_text(manifest.data_fingerprint)}, {"sources", sources}};
   json["optimizer"] = optimizer_json(manifest.optimizer);
-  json["files"] = OrderedJson::array();
-  for (const auto& file : manifest.files) {
-    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh64", hash_text(file.checksum)}});
-  }
-  json["tensors"] = OrderedJson::array();
-  for (const auto& tensor : manifest.tensors) json["tensors"].push_back(to_json(tensor));
+  json["files"] = to_json(manifest.files);
+  json["tensors"] = to_json(manifest.tensors);
   const std::string body = dump_json(json, 1).substr(2) + "\n";  // without the opening "{\n"
   return fmt::format("{}{}\",\n{}", kFirstLine, hash_text(xxh64(body)), body);
 }
@@ -221,7 +264,7 @@ Manifest parse_manifest(std::string_view text, std::string_view origin) {
     throw InputError(fmt::format("{}: damaged: the contents' checksum is {}, the first line says {}", origin,
                                  hash_text(found), hash_text(claimed)));
   }
-  const Json parsed = parse_json(text, origin, {.bytes = size_t{1} << 30, .depth = 16});
+  const Json parsed = parse_json(text, origin, {.bytes = kMaximumBytes, .depth = kMaximumDepth});
   const JsonReader json(parsed, origin);
   if (json.string("format") != kFormat) json.at("format").fail("not a weft checkpoint");
   if (const int64_t version = json.integer("version"); version != kManifestVersion) {

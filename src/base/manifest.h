@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/safetensors.h"
+#include "base/tensor_part.h"
 
 namespace weft {
 
@@ -25,11 +26,10 @@ struct ManifestFile {
 
 // A box of a tensor, stored contiguously, row-major.
 struct TensorPiece {
-  std::string file;             // a safetensors file of the folder
-  std::string tensor;           // its name in that file
-  std::vector<int64_t> offset;  // of the box in the global tensor, one number a dim
-  std::vector<int64_t> shape;   // of the box
-  uint64_t checksum = 0;        // xxh64 of its bytes, seed 0
+  std::string file;       // a safetensors file of the folder
+  std::string tensor;     // its name in that file
+  Box box;                // in the global tensor
+  uint64_t checksum = 0;  // xxh64 of its bytes, seed 0
 };
 
 struct ManifestTensor {
@@ -72,6 +72,18 @@ struct Manifest {
 
   [[nodiscard]] const ManifestTensor* find(std::string_view state, std::string_view path) const;
 };
+
+// What one rank wrote of a checkpoint: files, and pieces that need not fill their tensors.
+struct ManifestPart {
+  std::vector<ManifestFile> files;
+  std::vector<ManifestTensor> tensors;
+};
+// As one rank tells it another, and read again (InputError).
+[[nodiscard]] std::string manifest_part_text(const ManifestPart& part);
+[[nodiscard]] ManifestPart parse_manifest_part(std::string_view text, std::string_view origin);
+// Adds files and pieces. InputError names a tensor to which the two give different shapes or types. Whether pieces fill
+// their tensors and names are unique is parse_manifest's to see.
+void add_part(ManifestPart& all, ManifestPart part);
 
 // The file's text: its first line carries the checksum of all that follows.
 [[nodiscard]] std::string manifest_text(const Manifest& manifest);

@@ -27,8 +27,9 @@ Manifest example() {
        "layers.0.mlp.up.weight",
        StoredType::kF32,
        {4, 6},
-       {{"parameters.safetensors", "up.0", {0, 0}, {4, 2}, 1}, {"parameters.safetensors", "up.1", {0, 2}, {4, 4}, 2}}},
-      {"second_moment", "scale", StoredType::kF32, {}, {{"optimizer.safetensors", "scale", {}, {}, 5}}}};
+       {{"parameters.safetensors", "up.0", {{0, 0}, {4, 2}}, 1},
+        {"parameters.safetensors", "up.1", {{0, 2}, {4, 4}}, 2}}},
+      {"second_moment", "scale", StoredType::kF32, {}, {{"optimizer.safetensors", "scale", {{}, {}}, 5}}}};
   return manifest;
 }
 
@@ -49,7 +50,7 @@ TEST(Manifest, ReadsBack) {
   EXPECT_EQ(manifest.validation_loss, 1.9051234567890123);
   ASSERT_NE(manifest.find("second_moment", "scale"), nullptr);
   EXPECT_EQ(manifest.find("value", "scale"), nullptr);
-  EXPECT_EQ(manifest.find("value", "layers.0.mlp.up.weight")->pieces[1].offset, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(manifest.find("value", "layers.0.mlp.up.weight")->pieces[1].box.offset, (std::vector<int64_t>{0, 2}));
 }
 
 TEST(Manifest, EveryFlippedBitIsSeen) {
@@ -73,13 +74,13 @@ TEST(Manifest, RefusesEachLie) {
     return complaint(manifest_text(manifest));
   };
   EXPECT_EQ(with([](Manifest& m) {
-              m.tensors[0].pieces[1].offset = {0, 1};
+              m.tensors[0].pieces[1].box.offset = {0, 1};
             }),
             "manifest.json: tensors[0].pieces: pieces 0 and 1 overlap");
   EXPECT_EQ(with([](Manifest& m) { m.tensors[0].pieces.pop_back(); }),
             "manifest.json: tensors[0].pieces: the pieces hold 32 bytes of 96");
   EXPECT_EQ(with([](Manifest& m) {
-              m.tensors[0].pieces[1].offset = {0, 3};
+              m.tensors[0].pieces[1].box.offset = {0, 3};
             }),
             "manifest.json: tensors[0].pieces[1]: the piece at [0, 3] of shape [4, 4] does not lie in "
             "'layers.0.mlp.up.weight' of shape [4, 6]");

@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "base/checkpoint_folder.h"
+#include "base/counted_parts.h"
 #include "base/error.h"
 #include "base/faulty_file_system.h"
 #include "base/file.h"
+#include "base/threads_as_ranks.h"
 #include "checkpoint/model_source.h"
 #include "checkpoint/stored_tensor.h"
 #include "model/describe.h"
@@ -57,14 +59,14 @@ class TrainingStateTest : public testing::Test {
     state.manifest.optimizer = {{"decayed", "adamw", "bias-corrected", step, {}}};
     state.model = &tree_;
     state.texts = {{"config.toml", "[train]\n"}};
-    state.tensors = tensors(flat_);
-    return save_training_state(folder_ / "checkpoints", state, 2, file_system);
+    state.tensors = held_whole(tensors(flat_));
+    return save_training_state(folder_ / "checkpoints", state, 2, {}, file_system);
   }
 
   std::string refusal(const fs::path& step, const std::vector<StateTensor>& wanted) const {
     try {
       CheckpointReader reader(step);
-      load_training_state(reader, wanted);
+      load_training_state(reader, held_whole(wanted));
     } catch (const InputError& error) {
       return error.what();
     }
@@ -83,7 +85,7 @@ TEST_F(TrainingStateTest, ComesBackBitwise) {
   EXPECT_EQ(verify_checkpoint(step), std::vector<std::string>{});
   const at::Tensor loaded = at::zeros_like(flat_);
   CheckpointReader reader(step);
-  load_training_state(reader, tensors(loaded));
+  load_training_state(reader, held_whole(tensors(loaded)));
   EXPECT_TRUE(at::equal(loaded, flat_));
   EXPECT_EQ(reader.manifest().samples, 84);
   EXPECT_EQ(reader.manifest().optimizer.at(0).updates, 7);
@@ -104,6 +106,75 @@ TEST_F(TrainingStateTest, IsAModelThatCanBeOpened) {
       at += parameter.elements();
     }
   }
+}
+
+// Saved by ranks of one layout and read by ranks of another: every bit, and a model like any other.
+TEST_F(TrainingStateTest, AnyLayoutResumesFromAnyOther) {
+  RandomParts random(1);
+  const auto whole = held_whole(tensors(flat_));
+  // A rank's parts of all tensors, with values of their own.
+  const auto parts_of = [&](const std::vector<std::vector<TensorPart>>& layout, size_t rank) {
+    std::vector<HeldTensor> held;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const TensorPart& part = layout[i][rank];
+      held.push_back({whole[i].state, whole[i].path, whole[i].shape, part, at::zeros({part.elements()})});
+    }
+    return held;
+  };
+  const auto values_of = [&](size_t i, const TensorPart& part) {
+    const auto places = places_of(part, whole[i].shape);
+    return whole[i].values.reshape(-1).index_select(0, at::tensor(places, at::kLong));
+  };
+  for (const int size : {1, 2, 4, 8}) {
+    const int other = size == 4 ? 3 : 9 - size;
+    std::vector<std::vector<TensorPart>> written, wanted;
+    for (const HeldTensor& tensor : whole) {
+      written.push_back(random.layout(tensor.shape, size));
+      wanted.push_back(random.layout(tensor.shape, other));
+    }
+    const auto saved = on_threads(size, [&](const CheckpointRanks& self) {
+      TrainingState state;
+      state.manifest.step = size;
+      state.model = &tree_;
+      state.tensors = parts_of(written, static_cast<size_t>(self.rank));
+      for (size_t i = 0; i < whole.size(); ++i) state.tensors[i].values.copy_(values_of(i, state.tensors[i].part));
+      save_training_state(folder_ / "checkpoints", state, 2, self);
+    });
+    EXPECT_EQ(saved.front(), "");
+    const fs::path step = folder_ / "checkpoints" / checkpoint_name(size);
+    const auto loaded = on_threads(other, [&](const CheckpointRanks& self) {
+      CheckpointReader reader(step);
+      const auto held = parts_of(wanted, static_cast<size_t>(self.rank));
+      load_training_state(reader, held, self);
+      for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(at::equal(held[i].values, values_of(i, held[i].part)));
+    });
+    EXPECT_EQ(loaded.front(), "");
+    const ModelSource source = open_model(step);
+    const at::Tensor read = at::zeros(description_.parameters.front().shape);
+    source.weights->read(0, read);
+    EXPECT_TRUE(at::equal(read, whole.front().values));
+  }
+}
+
+// A rank that asks for what is not there fails all of them; what one of them wants is expected.
+TEST_F(TrainingStateTest, RanksFailTogether) {
+  const auto step = save(7);
+  const auto whole = held_whole(tensors(at::zeros_like(flat_)));
+  const auto load = [&](const std::string& renamed) {
+    return on_threads(2, [&](const CheckpointRanks& self) {
+      CheckpointReader reader(step);
+      const auto middle = whole.begin() + 5;
+      std::vector<HeldTensor> held = self.rank == 0 ? std::vector<HeldTensor>(whole.begin(), middle)
+                                                    : std::vector<HeldTensor>(middle, whole.end());
+      if (self.rank == 1 && !renamed.empty()) held.front().path = renamed;
+      load_training_state(reader, held, self);
+    });
+  };
+  EXPECT_EQ(load(""), (std::vector<std::string>{"", ""}));
+  const auto refused = load("layers.9.other.weight");
+  EXPECT_EQ(refused[0], refused[1]);
+  EXPECT_NE(refused[0].find("value of 'layers.9.other.weight' is missing"), std::string::npos) << refused[0];
+  EXPECT_NE(refused[0].find("value of '" + whole[5].path + "' is not expected"), std::string::npos) << refused[0];
 }
 
 TEST_F(TrainingStateTest, NamesEveryMisfitAndWritesNothing) {

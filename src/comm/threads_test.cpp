@@ -8,6 +8,7 @@
 
 #include "comm/one.h"
 #include "comm/test_calls.h"
+#include "comm/text.h"
 
 namespace weft::comm {
 namespace {
@@ -41,6 +42,20 @@ std::vector<std::string> failures(int size, const std::function<void(World&)>& b
 
 void expect_words(const std::string& text, const std::vector<std::string_view>& words) {
   for (const std::string_view word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+}
+
+TEST(Threads, TextsOfAllReachAll) {
+  for (const int size : {1, 3}) {
+    run_ranks(size, [&](World& world) {
+      const auto group = whole_group(world);
+      const auto text = [](int rank) {
+        return std::string(static_cast<size_t>(rank * rank), static_cast<char>('a' + rank));
+      };
+      const auto texts = gather_texts(text(world.rank()), *group, "texts");
+      ASSERT_EQ(texts.size(), static_cast<size_t>(size));
+      for (int rank = 0; rank < size; ++rank) EXPECT_EQ(texts[static_cast<size_t>(rank)], text(rank));
+    });
+  }
 }
 
 TEST(Threads, EveryOperationGivesWhatItSays) {

@@ -21,33 +21,41 @@ namespace {
 
 constexpr const char* kFingerprintFile = "data.txt";
 
-// What this rank holds of each tensor of the state. Every rank has the same list.
-struct Held {
-  std::string state;
-  int parameter = 0;
-  at::Tensor piece;  // flat
-};
+// Elements that several ranks hold, the first of them writes.
+Range written_range(const TrainedState& state, int index) {
+  const nn::Piece& piece = state.parameters.piece(index);
+  // A frozen parameter is in no bucket, so that the ranks that divide buckets hold it alike too.
+  comm::Communicator& alike = state.parameters.frozen(index) ? state.ranks.copies() : state.ranks.replicas();
+  if (alike.rank() == 0 && piece.owned.size() > 0) return piece.owned;
+  return {piece.range.begin, piece.range.begin};
+}
 
-std::vector<Held> held_state(const TrainedState& state) {
-  std::vector<Held> held;
+// What this rank's masters hold of each tensor of the state, or that of it which this rank writes.
+enum class Parts { kHeld, kWritten };
+std::vector<checkpoint::HeldTensor> state_tensors(const TrainedState& state, Parts parts) {
+  std::vector<checkpoint::HeldTensor> tensors;
+  const auto add = [&](std::string name, int index, const at::Tensor& values) {
+    const nn::Piece& piece = state.parameters.piece(index);
+    const Range range = parts == Parts::kHeld ? piece.range : written_range(state, index);
+    tensors.push_back({std::move(name), state.parameters.path(index), state.parameters.global_shape(index),
+                       TensorPart{{piece.offset, piece.shape}, range},
+                       values.narrow(0, range.begin - piece.range.begin, range.size())});
+  };
   std::map<std::string, int> indices;
   for (int index = 0; index < static_cast<int>(state.parameters.size()); ++index) {
     indices[state.parameters.path(index)] = index;
-    held.push_back({checkpoint::kParameterValue, index, state.parameters.piece(index).master});
+    add(checkpoint::kParameterValue, index, state.parameters.piece(index).master);
   }
-  for (optim::StateTensor& tensor : state.optimizer.state()) {
-    held.push_back({std::move(tensor.name), indices.at(tensor.path), std::move(tensor.tensor)});
-  }
-  return held;
-}
-
-std::vector<checkpoint::StateTensor> whole_state(const TrainedState& state) {
-  std::vector<checkpoint::StateTensor> tensors;
-  for (const Held& held : held_state(state)) {
-    tensors.push_back(
-        {held.state, state.parameters.path(held.parameter), state.traffic.whole(held.parameter, held.piece)});
+  for (const optim::StateTensor& tensor : state.optimizer.state()) {
+    add(tensor.name, indices.at(tensor.path), tensor.tensor);
   }
   return tensors;
+}
+
+CheckpointRanks checkpoint_ranks(const TrainedState& state) {
+  comm::Communicator& world = state.ranks.world();
+  return {world.rank(), world.size(),
+          [&world](const std::string& mine) { return comm::gather_texts(mine, world, "the checkpoint"); }};
 }
 
 Manifest manifest_of(const TrainedState& state, const Progression& now, const std::string& configuration) {
@@ -86,17 +94,6 @@ std::string newest_text(const std::filesystem::path& checkpoints) {
   throw InputError(message);
 }
 
-// What kept the state from being written, or an empty text.
-std::string write(const std::filesystem::path& checkpoints, const checkpoint::TrainingState& state, int64_t keep) {
-  try {
-    checkpoint::save_training_state(checkpoints, state, keep);
-    return "";
-  } catch (const Error& error) {
-    return fmt::format("step {} could not be saved: {}. {}; make room and go on from it with --resume",
-                       state.manifest.step, error.what(), newest_text(checkpoints));
-  }
-}
-
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& checkpoints, const TrainedState& state, const Progression& now) {
@@ -106,32 +103,22 @@ void save_checkpoint(const std::filesystem::path& checkpoints, const TrainedStat
   saved.model = &state.run.model;
   saved.texts["config.toml"] = configuration;
   saved.texts[kFingerprintFile] = state.dataset.fingerprint().text();
-  saved.tensors = whole_state(state);
-  std::string failure;
-  if (state.ranks.rank() == 0) failure = write(checkpoints, saved, state.run.checkpoint.keep);
-  failure = comm::broadcast_text(std::move(failure), 0, state.ranks.world(), "the saved checkpoint");
-  if (!failure.empty()) throw Error(failure);
+  saved.tensors = state_tensors(state, Parts::kWritten);
+  try {
+    checkpoint::save_training_state(checkpoints, saved, state.run.checkpoint.keep, checkpoint_ranks(state));
+  } catch (const comm::CommunicationError&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(fmt::format("step {} could not be saved: {}. {}; make room and go on from it with --resume", now.step,
+                            error.what(), newest_text(checkpoints)));
+  }
 }
 
 Progression load_checkpoint(const std::filesystem::path& folder, const TrainedState& state) {
   CheckpointReader reader(folder);
   const Manifest& manifest = reader.manifest();
   if (manifest.data_fingerprint != state.dataset.fingerprint().hash()) refuse_data(reader, state.dataset);
-  std::vector<checkpoint::StateTensor> whole;
-  const std::vector<Held> held = held_state(state);
-  for (const Held& each : held) {
-    const std::vector<int64_t>& shape = state.parameters.global_shape(each.parameter);
-    const bool all = state.parameters.piece(each.parameter).shape == shape;
-    const bool here = all && each.piece.numel() == state.parameters.piece(each.parameter).elements();
-    whole.push_back({each.state, state.parameters.path(each.parameter),
-                     here ? each.piece.view(shape) : at::empty(shape, each.piece.options())});
-  }
-  checkpoint::load_training_state(reader, whole);
-  for (size_t i = 0; i < held.size(); ++i) {
-    if (!whole[i].tensor.is_alias_of(held[i].piece)) {
-      state.parameters.cut(held[i].parameter, whole[i].tensor, held[i].piece);
-    }
-  }
+  checkpoint::load_training_state(reader, state_tensors(state, Parts::kHeld), checkpoint_ranks(state));
   state.parameters.refresh_compute_copies();
   state.optimizer.restore_steps(manifest.step);
   return {manifest.step, manifest.samples, manifest.tokens, manifest.validation_loss};

@@ -32,8 +32,8 @@ struct TrainedState {
   execute::Ranks& ranks;
 };
 
-// Both are called on every rank; rank 0 writes. Tensors are stored whole, so that any layout reads what any other
-// wrote.
+// Both are called on every rank. Each writes what it holds and reads what it needs, so that any layout reads what any
+// other wrote.
 
 // Writes checkpoints/step-N whole or not at all, then removes what [checkpoint] does not keep. Error says what was not
 // saved and which checkpoint is the newest.
