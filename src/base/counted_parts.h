@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <vector>
 
+#include "base/philox.h"
 #include "base/tensor_part.h"
 
 namespace weft {
@@ -26,9 +26,11 @@ inline std::vector<int64_t> places_of(const TensorPart& part, const std::vector<
 
 class RandomParts {
  public:
-  explicit RandomParts(uint64_t seed) : engine_(seed) {}
+  explicit RandomParts(uint64_t seed) : key_{seed, 0} {}
 
-  int64_t number(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(engine_); }
+  int64_t number(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random_word(key_, drawn_++)) % (most - least + 1);
+  }
 
   std::vector<int64_t> shape() {
     std::vector<int64_t> result(static_cast<size_t>(number(0, 4)));
@@ -76,7 +78,8 @@ class RandomParts {
   }
 
  private:
-  std::mt19937_64 engine_;
+  RandomKey key_;
+  uint64_t drawn_ = 0;
 };
 
 }  // namespace weft
