@@ -24,8 +24,9 @@ Exchanger::Exchanger(GroupName group, std::unique_ptr<Links> links, std::chrono:
 
 void Exchanger::exchange(const std::vector<Piece>& sent, const std::vector<Piece>& received, int channel) {
   std::vector<Pending> pending;
-  for (const Piece& piece : received) post(pending, piece, channel, Direction::kReceive);
+  // Sends first: then gloo's own thread moves the data, and does not spin for a lock that this thread holds meanwhile.
   for (const Piece& piece : sent) post(pending, piece, channel, Direction::kSend);
+  for (const Piece& piece : received) post(pending, piece, channel, Direction::kReceive);
   wait_for(pending);
 }
 

@@ -214,7 +214,6 @@ void LinkedCommunicator::send_message(const Call& call) {
 }
 
 void LinkedCommunicator::perform(const Call& call) {
-  exchange_cards(call);
   switch (call.card.operation) {
     case Operation::kAllReduce:
       return all_reduce(call);
@@ -229,8 +228,18 @@ void LinkedCommunicator::perform(const Call& call) {
     case Operation::kSend:
     case Operation::kReceive:
     case Operation::kBarrier:
-      return;
+      return exchange_cards(call);
   }
+}
+
+void LinkedCommunicator::first_exchange(const Call& call, const std::vector<Exchanger::Piece>& sent,
+                                        const std::vector<Exchanger::Piece>& received) {
+  // What is sent waits at its sender until the receiver, whose cards fit, asks for it.
+  std::vector<Exchanger::Pending> pending;
+  for (const auto& piece : sent) exchanger_.post(pending, piece, kDataChannel, Exchanger::Direction::kSend);
+  exchange_cards(call);
+  for (const auto& piece : received) exchanger_.post(pending, piece, kDataChannel, Exchanger::Direction::kReceive);
+  exchanger_.wait_for(pending);
 }
 
 void LinkedCommunicator::exchange_cards(const Call& call) {
@@ -265,10 +274,9 @@ void LinkedCommunicator::sum_own_part(const Call& call, const std::vector<int64_
   const mesh::ElementType type = call.card.type;
   const int64_t size_of = mesh::element_size(type);
   const int64_t count = begins[rank() + 1] - begins[rank()];
-  std::vector<std::byte> room(static_cast<size_t>(count * size_of * (size() - 1)));
   std::vector<const void*> sources;
   std::vector<Exchanger::Piece> out, in;
-  std::byte* next = room.data();
+  std::byte* next = room(count * size_of * (size() - 1));
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) {
       sources.push_back(at(call.source.data, begins[peer], type));
@@ -279,23 +287,23 @@ void LinkedCommunicator::sum_own_part(const Call& call, const std::vector<int64_
     sources.push_back(next);
     next += count * size_of;
   }
-  exchanger_.exchange(out, in, kDataChannel);
+  first_exchange(call, out, in);
   void* const target[] = {own};
   reduce(call.card.reduction, type, sources, target, count);
 }
 
 void LinkedCommunicator::all_reduce_small(const Call& call) {
-  std::vector<std::byte> room(static_cast<size_t>(call.target.bytes() * size()));
+  std::byte* const all = room(call.target.bytes() * size());
   std::vector<const void*> sources;
   std::vector<Exchanger::Piece> out, in;
   for (int peer = 0; peer < size(); ++peer) {
-    std::byte* theirs = room.data() + peer * call.target.bytes();
+    std::byte* theirs = all + peer * call.target.bytes();
     sources.push_back(peer == rank() ? call.target.data : theirs);
     if (peer == rank()) continue;
     out.push_back({peer, call.target.data, call.target.bytes()});
     in.push_back({peer, theirs, call.target.bytes()});
   }
-  exchanger_.exchange(out, in, kDataChannel);
+  first_exchange(call, out, in);
   void* const target[] = {call.target.data};
   reduce(call.card.reduction, call.card.type, sources, target, call.card.count);
 }
@@ -334,7 +342,7 @@ void LinkedCommunicator::all_gather(const Call& call) {
       in.push_back({peer, part, call.receive_counts[peer] * size_of});
     }
   }
-  exchanger_.exchange(out, in, kDataChannel);
+  first_exchange(call, out, in);
 }
 
 void LinkedCommunicator::all_to_all(const Call& call) {
@@ -351,7 +359,7 @@ void LinkedCommunicator::all_to_all(const Call& call) {
       in.push_back({peer, received, call.receive_counts[peer] * size_of});
     }
   }
-  exchanger_.exchange(out, in, kDataChannel);
+  first_exchange(call, out, in);
 }
 
 void LinkedCommunicator::broadcast(const Call& call) {
@@ -361,7 +369,15 @@ void LinkedCommunicator::broadcast(const Call& call) {
     if (peer != root) out.push_back({peer, call.target.data, call.target.bytes()});
   }
   if (rank() != root) in.push_back({root, call.target.data, call.target.bytes()});
-  exchanger_.exchange(out, in, kDataChannel);
+  first_exchange(call, out, in);
+}
+
+std::byte* LinkedCommunicator::room(int64_t bytes) {
+  if (bytes > room_bytes_) {
+    room_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
+    room_bytes_ = bytes;
+  }
+  return room_.get();
 }
 
 std::string LinkedCommunicator::full_text(const CallCard& card, const std::string& reason) const {

@@ -38,6 +38,9 @@ class LinkedCommunicator : public CheckedCommunicator {
   void send_message(const Call& call);
   void perform(const Call& call);
   void exchange_cards(const Call& call);
+  // The cards, and the data that do not depend on the peers'.
+  void first_exchange(const Call& call, const std::vector<Exchanger::Piece>& sent,
+                      const std::vector<Exchanger::Piece>& received);
   void all_reduce(const Call& call);
   void all_reduce_small(const Call& call);
   void reduce_scatter(const Call& call);
@@ -46,10 +49,14 @@ class LinkedCommunicator : public CheckedCommunicator {
   void broadcast(const Call& call);
   // Member p's elements [begins[r], begins[r + 1]) go to member r; their sum goes to `own`.
   void sum_own_part(const Call& call, const std::vector<int64_t>& begins, void* own);
+  // Memory for what the peers send, kept for the next call.
+  [[nodiscard]] std::byte* room(int64_t bytes);
   [[nodiscard]] std::string full_text(const CallCard& card, const std::string& reason) const;
 
   const int exceptions_;
   Exchanger exchanger_;
+  std::unique_ptr<std::byte[]> room_;  // the collectives' thread's
+  int64_t room_bytes_ = 0;
   std::vector<int64_t> messages_sent_, messages_received_;  // by peer
   Lane collectives_, messages_;
 };

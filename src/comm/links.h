@@ -25,7 +25,8 @@ class Transfer {
 };
 
 // The own connections to the other members. Methods may be called from any thread and do not wait. Messages from one
-// member to another on one channel arrive in order; the two must name the same size. Destroying the links, and then the
+// member to another on one channel arrive in order; the two must name the same size, and nothing
+// is moved before the receiver has. Destroying the links, and then the
 // last transfer, breaks the connections, so that the peers' transfers fail.
 class Links {
  public:

@@ -42,10 +42,6 @@ std::string as_text(const train::TrainSummary& summary) {
   return text + ", parameters " + hash_text(summary.parameter_hash);
 }
 
-}  // namespace
-
-namespace {
-
 train::TrainRequest request_of(const app::Invocation& invocation) {
   train::TrainRequest request;
   request.resume = invocation.flag("--resume");
@@ -90,10 +86,12 @@ train::TrainSummary train_in_process(const operate::RankEnvironment& ranks, run:
     world = comm::make_gloo_world(ranks, settings);
     request.world = world.get();
   }
+  // Its groups must still be there when the others are told why.
+  train::Trainer trainer(std::move(run), request);
   try {
-    return train::Trainer(std::move(run), request).run();
+    return trainer.run();
   } catch (const std::exception& error) {
-    if (world != nullptr) world->abort(fmt::format("rank {} failed: {}", ranks.rank, error.what()));
+    if (world != nullptr) world->abort(error.what());
     throw;
   }
 }

@@ -16,7 +16,7 @@ Alarm::~Alarm() {
 Alarm::Entry::Entry(Alarm& alarm, Time time, std::function<void()> ring) : alarm_(alarm), ring_(std::move(ring)) {
   const std::lock_guard lock(alarm_.mutex_);
   place_ = alarm_.entries_.emplace(time, this);
-  if (place_ == alarm_.entries_.begin()) alarm_.changed_.notify_all();
+  if (time < alarm_.asleep_until_) alarm_.changed_.notify_all();
 }
 
 Alarm::Entry::~Entry() {
@@ -27,15 +27,14 @@ Alarm::Entry::~Entry() {
 void Alarm::run() {
   std::unique_lock lock(mutex_);
   while (!closing_) {
-    if (entries_.empty()) {
-      changed_.wait(lock);
+    const Time now = std::chrono::steady_clock::now();
+    // Entries that go do not wake the thread: one that finds nothing to do sleeps again.
+    asleep_until_ = entries_.empty() ? now + std::chrono::hours(1) : entries_.begin()->first;
+    if (now < asleep_until_) {
+      changed_.wait_until(lock, asleep_until_);
       continue;
     }
-    const auto [time, entry] = *entries_.begin();
-    if (std::chrono::steady_clock::now() < time) {
-      changed_.wait_until(lock, time);
-      continue;
-    }
+    Entry* const entry = entries_.begin()->second;
     entries_.erase(entries_.begin());
     entry->rung_ = true;
     entry->ring_();

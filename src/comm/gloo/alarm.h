@@ -42,6 +42,7 @@ class Alarm {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::multimap<Time, Entry*> entries_;
+  Time asleep_until_ = Time::max();
   bool closing_ = false;
   std::thread thread_;
 };
