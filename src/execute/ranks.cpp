@@ -1,37 +1,51 @@
 #include "execute/ranks.h"
 
 #include <algorithm>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <initializer_list>
 
 #include "base/check.h"
 
 namespace weft::execute {
+namespace {
 
-Ranks::Ranks(const schedule::Layout& layout, comm::World& world)
-    : layout_(layout), mesh_(layout.mesh()), rank_(world.rank()) {
-  WEFT_CHECK(world.size() == layout.ranks());
-  const std::string shard_axis(layout.shard_axis());
-  const bool divided = layout.shards() > 1;
-  std::vector<std::string> replica_axes = {"dp", "fsdp", "cp"};
-  if (divided) std::erase(replica_axes, shard_axis);
-  world_ = make(world, {"dp", "fsdp", "cp", "tp"});
-  tensor_ = make(world, {"tp"});
-  context_ = make(world, {"cp"});
-  shards_ = make(world, divided ? std::vector<std::string>{shard_axis} : std::vector<std::string>{});
-  replicas_ = make(world, replica_axes);
-  copies_ = make(world, {"dp", "fsdp", "cp"});
-  holders_ = make(world, divided ? std::vector<std::string>{shard_axis, "tp"} : std::vector<std::string>{"tp"});
+// The axes with these names that have more than one rank: a group of one needs no axis.
+mesh::AxisSet axes(const mesh::Mesh& mesh, std::initializer_list<std::string_view> names) {
+  mesh::AxisSet set = 0;
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    if (mesh.axes[axis].size > 1 && std::ranges::find(names, mesh.axes[axis].name) != names.end()) {
+      set |= mesh::axis_bit(axis);
+    }
+  }
+  return set;
 }
 
-int64_t Ranks::coordinate(const std::string& axis) const {
-  int64_t rest = rank_;
-  for (size_t i = mesh_.axes.size(); i-- > 0;) {
-    if (mesh_.axes[i].name == axis) return rest % mesh_.axes[i].size;
-    rest /= mesh_.axes[i].size;
-  }
-  WEFT_CHECK(false);
+}  // namespace
+
+Ranks::Ranks(const schedule::Layout& layout, comm::World& world)
+    : layout_(layout),
+      sets_(sets_of(layout)),
+      groups_(world, layout.mesh(),
+              {sets_.world, sets_.tensor, sets_.context, sets_.shards, sets_.replicas, sets_.copies, sets_.holders}) {}
+
+Ranks::Sets Ranks::sets_of(const schedule::Layout& layout) {
+  const mesh::Mesh mesh = layout.mesh();
+  Sets sets{};
+  sets.world = axes(mesh, {"dp", "fsdp", "cp", "tp"});
+  sets.tensor = axes(mesh, {"tp"});
+  sets.context = axes(mesh, {"cp"});
+  sets.shards = layout.shards() > 1 ? axes(mesh, {layout.shard_axis()}) : 0;
+  sets.copies = axes(mesh, {"dp", "fsdp", "cp"});
+  sets.replicas = sets.copies & ~sets.shards;
+  sets.holders = sets.shards | sets.tensor;
+  return sets;
+}
+
+int64_t Ranks::coordinate(std::string_view axis) const {
+  const mesh::DeviceMesh& device_mesh = groups_.device_mesh();
+  const auto& all = device_mesh.mesh().axes;
+  const auto found = std::ranges::find(all, axis, &mesh::Axis::name);
+  WEFT_CHECK(found != all.end());
+  return device_mesh.coordinates()[static_cast<size_t>(found - all.begin())];
 }
 
 nn::StoreLayout Ranks::store_layout(bool strict) const {
@@ -43,35 +57,8 @@ nn::StoreLayout Ranks::store_layout(bool strict) const {
   store.shard.sequence = layout_.sequence;
   store.shard.strict = strict;
   store.shards = layout_.shards();
-  store.shard_index = store.shards == 1 ? 0 : coordinate(std::string(layout_.shard_axis()));
+  store.shard_index = store.shards == 1 ? 0 : coordinate(layout_.shard_axis());
   return store;
-}
-
-std::vector<int> Ranks::members(const std::vector<std::string>& axes) const {
-  std::vector<int> ranks = {0};
-  int64_t rest = rank_;
-  int stride = 1;
-  for (size_t i = mesh_.axes.size(); i-- > 0;) {
-    const int size = mesh_.axes[i].size;
-    const int own = static_cast<int>(rest % size) * stride;
-    rest /= size;
-    const bool varies = std::ranges::find(axes, mesh_.axes[i].name) != axes.end();
-    std::vector<int> next;
-    for (int index = 0; index < (varies ? size : 1); ++index) {
-      for (const int rank : ranks) next.push_back(rank + (varies ? index * stride : own));
-    }
-    ranks = std::move(next);
-    stride *= size;
-  }
-  return ranks;
-}
-
-std::unique_ptr<comm::Communicator> Ranks::make(comm::World& world, const std::vector<std::string>& axes) const {
-  std::vector<std::string> named;
-  for (const mesh::Axis& axis : mesh_.axes) {
-    if (axis.size > 1 && std::ranges::find(axes, axis.name) != axes.end()) named.push_back(axis.name);
-  }
-  return world.make_group(members(axes), named.empty() ? "self" : fmt::format("{}", fmt::join(named, "+")));
 }
 
 }  // namespace weft::execute

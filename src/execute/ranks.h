@@ -1,11 +1,9 @@
 // The groups of ranks that a layout's traffic runs in, as one rank sees them.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
+#include <string_view>
 
-#include "comm/communicator.h"
+#include "comm/groups.h"
 #include "nn/parameter_store.h"
 #include "schedule/layout.h"
 
@@ -13,33 +11,33 @@ namespace weft::execute {
 
 class Ranks {
  public:
-  // Makes the groups, in the same order on every rank. The world has as many ranks as the layout (WEFT_CHECK).
+  // Makes the groups, in the same order on every rank. The world has as many ranks as the layout (InputError).
   Ranks(const schedule::Layout& layout, comm::World& world);
 
   [[nodiscard]] const schedule::Layout& layout() const { return layout_; }
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int64_t coordinate(const std::string& axis) const;
+  [[nodiscard]] int rank() const { return groups_.device_mesh().rank(); }
   // Of the data * fsdp ranks that divide a batch, which this one is.
   [[nodiscard]] int64_t batch_rank() const { return coordinate("dp") * layout_.fsdp + coordinate("fsdp"); }
   [[nodiscard]] nn::StoreLayout store_layout(bool strict) const;
 
-  comm::Communicator& world() { return *world_; }
-  comm::Communicator& tensor() { return *tensor_; }
-  comm::Communicator& context() { return *context_; }
-  comm::Communicator& shards() { return *shards_; }      // that divide a bucket among them
-  comm::Communicator& replicas() { return *replicas_; }  // whose gradients of one shard are added
-  comm::Communicator& copies() { return *copies_; }      // that hold the same slice of every parameter, or shards of it
-  comm::Communicator& holders() { return *holders_; }    // that hold different parts of the parameters
+  comm::Communicator& world() { return groups_.group(sets_.world); }
+  comm::Communicator& tensor() { return groups_.group(sets_.tensor); }
+  comm::Communicator& context() { return groups_.group(sets_.context); }
+  comm::Communicator& shards() { return groups_.group(sets_.shards); }      // that divide a bucket among them
+  comm::Communicator& replicas() { return groups_.group(sets_.replicas); }  // whose gradients of one shard are added
+  comm::Communicator& copies() { return groups_.group(sets_.copies); }  // that hold the same slices, or shards of them
+  comm::Communicator& holders() { return groups_.group(sets_.holders); }  // that hold different parts of the parameters
 
  private:
-  // The members' world ranks of this rank's group over these axes, ascending.
-  [[nodiscard]] std::vector<int> members(const std::vector<std::string>& axes) const;
-  std::unique_ptr<comm::Communicator> make(comm::World& world, const std::vector<std::string>& axes) const;
+  struct Sets {
+    mesh::AxisSet world, tensor, context, shards, replicas, copies, holders;
+  };
+  static Sets sets_of(const schedule::Layout& layout);
+  [[nodiscard]] int64_t coordinate(std::string_view axis) const;
 
   schedule::Layout layout_;
-  mesh::Mesh mesh_;
-  int rank_ = 0;
-  std::unique_ptr<comm::Communicator> world_, tensor_, context_, shards_, replicas_, copies_, holders_;
+  Sets sets_;
+  comm::Groups groups_;
 };
 
 }  // namespace weft::execute

@@ -88,7 +88,7 @@ Step run_step(const Model& model, const schedule::Layout& layout, comm::World& p
   recorder.allow(step.planned);  // any other call throws
   executor.run(lowered, input);
   for (const auto& [key, count] : recorder.traffic()) {
-    if (key.group != "self") step.counted[key] = count;
+    if (key.group != "none") step.counted[key] = count;
   }
   return step;
 }
