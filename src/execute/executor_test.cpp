@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/error.h"
+#include "schedule/passes.h"
 
 namespace weft::execute {
 namespace {

@@ -35,7 +35,8 @@ enum class Purpose : uint8_t { kNone, kLoss, kNorm, kAmax, kTied, kOwners };
 
 enum class Stream : uint8_t { kCompute, kPipelineForward, kPipelineBackward, kData, kTensor };
 
-// What a Redistribute moves: a value on its way to its readers, or the value's gradient on its way back.
+// What a Redistribute, Send or Receive moves: a value on its way to its readers, or the value's gradient on its way
+// back.
 enum class Direction : uint8_t { kForward, kBackward };
 
 // At most 64 bytes. -1 where a field has no meaning. At the stage level `segment` is -1: Forward means the whole stage;
@@ -46,17 +47,14 @@ struct Action {
   Purpose purpose = Purpose::kNone;
   Stream stream = Stream::kCompute;
   Direction direction = Direction::kForward;
-  int32_t stage = -1;
+  bool paired = false;  // runs as one with the next action of the list: a Forward beside a backward of another stage
+  int32_t stage = -1;   // of a message: the stage at this role's end of it
   int32_t segment = -1;
   int32_t micro_batch = -1;
   int32_t slice = -1;
   int32_t peer = -1;    // pipeline role at the other end of a message
   int32_t value = -1;   // the value sent, redistributed or freed
   int32_t bucket = -1;  // of parameters (model/buckets.h), unsharded, resharded or reduced
-  // Actions of the same role that must be done before, as a range into RoleSchedule::dependencies. Program order holds
-  // within a stream; across streams only dependencies do.
-  uint32_t first_dependency = 0;
-  uint32_t dependency_count = 0;
 
   friend bool operator==(const Action&, const Action&) = default;
 };

@@ -214,8 +214,6 @@ Schedule expand(const Schedule& schedule, const model::ModelDescription& model, 
   Schedule expanded = schedule;
   const Expansion expansion(model, layout, schedule.micro_batches);
   for (RoleSchedule& role : expanded.roles) {
-    // Every action of today's generators stands on the compute stream, where program order is all there is.
-    WEFT_CHECK(role.dependencies.empty());
     Actions actions = lower(role.actions, schedule.stages);
     actions = expansion.redistribute_values(actions);
     actions = expansion.free_values(actions);

@@ -6,6 +6,7 @@
 
 #include "model/describe.h"
 #include "model/nodes.h"
+#include "schedule/passes.h"
 #include "schedule/schedule.h"
 
 namespace weft::schedule {

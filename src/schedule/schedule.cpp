@@ -25,7 +25,7 @@ Action reduce(Purpose purpose) {
 Schedule one_stage(const model::ModelDescription& model, int32_t micro_batches) {
   WEFT_CHECK(micro_batches > 0);
   Schedule schedule;
-  schedule.stages = {{0, static_cast<int32_t>(model.segments.size()), 0}};
+  schedule.stages = {{.segment_count = static_cast<int32_t>(model.segments.size())}};
   schedule.roles.resize(1);
   schedule.micro_batches = micro_batches;
   return schedule;
@@ -54,23 +54,6 @@ Schedule evaluate(const model::ModelDescription& model, int32_t micro_batches) {
   }
   actions.push_back(reduce(Purpose::kLoss));
   return schedule;
-}
-
-Schedule split_backward(const Schedule& schedule) {
-  Schedule split = schedule;
-  for (RoleSchedule& role : split.roles) {
-    WEFT_CHECK(role.dependencies.empty());
-    std::vector<Action> actions;
-    for (const Action& action : role.actions) {
-      actions.push_back(action);
-      if (action.op != Op::kBackward) continue;
-      actions.back().op = Op::kBackwardInput;
-      actions.push_back(action);
-      actions.back().op = Op::kBackwardWeight;
-    }
-    role.actions = std::move(actions);
-  }
-  return split;
 }
 
 }  // namespace weft::schedule

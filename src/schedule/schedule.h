@@ -1,4 +1,20 @@
 // A schedule: for each pipeline role the list of its actions. Roles are not global ranks: the mesh replicates them.
+//
+// A role's list is the order in which its actions are begun. On one stream an action begins when the one before it has
+// ended; across streams it also waits for what it reads. What it reads follows from what it is, so no list of
+// dependencies is kept:
+//   Forward(stage k, m)        Forward(k - 1, m), or the Receive of it where another role owns stage k - 1
+//   Backward, BackwardInput    Forward(k, m), and those of k + 1, or the Receive of its gradient
+//   BackwardWeight(k, m)       BackwardInput(k, m)
+//   Recompute(k, m)            Forward(k, m); stands before the Backward or BackwardInput that needs it
+//   Send(k, m, direction)      the Forward (gradient: Backward or BackwardInput) of the own stage k
+//   Receive(k, m, direction)   the Send by the role of stage k - 1 (gradient: k + 1); k is the stage that reads
+//   Unshard(k)                 makes the parameters of stage k whole until Reshard(k)
+//   ReduceGradient(k)          adds stage k's gradients over the ranks that share them: all that was computed of them
+//                              since the last one
+// Messages run on the stream of their direction, Unshard and ReduceGradient on kData, everything else on kCompute.
+// A message of the stage level is whole: a Send is begun when the list reaches it, a Receive is posted then and is
+// waited for by its reader. Lowering makes start and wait of them.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +29,17 @@ namespace weft::schedule {
 
 struct RoleSchedule {
   std::vector<Action> actions;
-  std::vector<uint32_t> dependencies;  // indices of actions of the same role
 };
 
-// Which segments a stage holds (a range of the model's segments) and which role owns it.
+// A part of the model, in order. Which segments it holds is known once a model is (assign_segments); a schedule that is
+// only simulated or drawn has none.
 struct Stage {
   int32_t first_segment = 0;
   int32_t segment_count = 0;
   int32_t role = 0;
+  // False: all its parameters are frozen. It has no BackwardWeight, and no backward at all where no stage before it
+  // trains.
+  bool trains = true;
 };
 
 struct Schedule {
@@ -35,9 +54,6 @@ struct Schedule {
 
 // Stage level, one role, one stage: each micro-batch forward, then the loss. Nothing is kept for a backward.
 [[nodiscard]] Schedule evaluate(const model::ModelDescription& model, int32_t micro_batches);
-
-// The same schedule with every Backward as BackwardInput and, right behind it, BackwardWeight.
-[[nodiscard]] Schedule split_backward(const Schedule& schedule);
 
 // Lowers a stage-level schedule: Forward and Backward of a stage become those of its segments, and every value is freed
 // after the last forward that reads it. What a backward needs of it is kept by its segment. Between them stands the

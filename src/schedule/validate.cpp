@@ -120,7 +120,7 @@ class Walk {
       const RoleSchedule& list = schedule_.roles[role];
       for (size_t index = 0; index < list.actions.size(); ++index) {
         try {
-          check_fields(list, index);
+          check_fields(list.actions[index]);
           visit(list.actions[index]);
         } catch (const Invalid& invalid) {
           fail("role {}, action {}: {}: {}", role, index, text(list.actions[index]), invalid.reason);
@@ -139,8 +139,7 @@ class Walk {
   }
 
   // Fields that the op gives no meaning must be at rest, so that nothing is silently ignored.
-  void check_fields(const RoleSchedule& list, size_t index) const {
-    const Action& action = list.actions[index];
+  void check_fields(const Action& action) const {
     const bool traffic = is_traffic(action.op);
     const bool of_value = action.op == Op::kRedistribute;
     const bool of_micro_batch = of_value || action.op == Op::kReduceGradient;
@@ -152,7 +151,7 @@ class Walk {
     }
     if ((free || traffic) && !lowered_) fail("stands at the lowered level only");
     if (action.part != Part::kWhole || action.stream != Stream::kCompute) fail("must be whole and on compute");
-    if (action.slice != -1 || action.peer != -1) fail("has neither slice nor peer");
+    if (action.slice != -1 || action.peer != -1 || action.paired) fail("has neither slice nor peer nor partner");
     if ((action.purpose != Purpose::kNone) != (action.op == Op::kReduce)) fail("only a reduction has a purpose");
     if ((action.stage != -1) != (compute || free || of_value)) fail("stage is wrong");
     if ((action.micro_batch != -1) != (compute || free || of_micro_batch)) fail("micro-batch is wrong");
@@ -163,11 +162,6 @@ class Walk {
     if (compute || free) {
       if (action.micro_batch < 0 || action.micro_batch >= micro_batches_) fail("no such micro-batch");
       if (action.stage < 0 || action.stage >= static_cast<int64_t>(schedule_.stages.size())) fail("no such stage");
-    }
-    const uint64_t end = uint64_t{action.first_dependency} + action.dependency_count;
-    if (end > list.dependencies.size()) fail("dependencies lie outside the list");
-    for (uint64_t i = action.first_dependency; i < end; ++i) {
-      if (list.dependencies[i] >= index) fail("depends on action {}, which comes later", list.dependencies[i]);
     }
   }
 

@@ -1,0 +1,41 @@
+// Judges stage-level schedules: whether every role gets to the end of its list, and whether what they compute together
+// is the gradient. Needs no model. docs/schedules.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "schedule/schedule.h"
+
+namespace weft::schedule {
+
+struct Limits {
+  int32_t whole_stages = 0;  // that a role may hold whole at a time; 0: no bound
+  double activations = 0;    // of one micro-batch through one role's layers, held by a role; 0: no bound
+  double weight_share = 0.4;
+};
+
+struct Fault {
+  std::string reason;  // names role, action, and what it waits for or contradicts
+  int32_t role = -1;   // -1: of no single one
+  int64_t action = -1; // index in the role's list
+};
+
+// The first thing that is wrong, in this order:
+//   structure   each (stage, micro-batch) has one Forward and the backward its stage needs, once, on the owner's list;
+//   local order Forward before backward before weights; messages behind their makers and before their readers; Unshard
+//               before use before Reshard; ReduceGradient behind the last weight gradient; weight gradients of a stage
+//               in ascending micro-batches (what makes the sum one device's);
+//   cycles      a topological sort over program order and data;
+//   channels    the k-th Send of a role to another, in one direction, meets its k-th Receive;
+//   rendezvous  the same sort where a Send ends only when its Receive is posted, and the messages of one role in one
+//               direction end in their order;
+//   collectives every rank of a group makes the same calls in the same order (roles are replicated, so this is about
+//               stages shared by roles: none);
+//   memory      Limits;
+//   gradient    run on symbols, the sum over micro-batches of each stage's gradient is that of one device.
+// With or without messages: a schedule without any is judged as if each were sent at once.
+[[nodiscard]] std::optional<Fault> validate_stages(const Schedule& schedule, const Limits& limits = {});
+
+}  // namespace weft::schedule
