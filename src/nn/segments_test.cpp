@@ -111,14 +111,15 @@ Tensors all_gradients(ParameterStore& parameters) {
   return gradients;
 }
 
-// Relative to the gradient, or to a hundredth of the whole model's where it vanishes (a key's bias without rotation).
+// Relative to the gradient, or to a twentieth of the whole model's where most of it cancels (a key's bias): rounding is
+// as large as what was added.
 void compare_gradients(ParameterStore& parameters, const Tensors& wanted, double tolerance) {
   double squares = 0;
   for (const at::Tensor& each : wanted) squares += each.to(at::kDouble).square().sum().item<double>();
   for (size_t i = 0; i < wanted.size(); ++i) {
     const at::Tensor got = parameters.gradient(static_cast<int>(i));
     if (!got.defined()) continue;
-    const double norm = std::max(wanted[i].to(at::kDouble).norm().item<double>(), 1e-2 * std::sqrt(squares));
+    const double norm = std::max(wanted[i].to(at::kDouble).norm().item<double>(), 5e-2 * std::sqrt(squares));
     const double difference = (got.to(at::kDouble) - wanted[i].to(at::kDouble)).norm().item<double>();
     EXPECT_LT(difference / norm, tolerance) << parameters.path(static_cast<int>(i));
   }
