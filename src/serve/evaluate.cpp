@@ -51,22 +51,23 @@ class NoUpdate final : public execute::OptimizerStep {
   void apply(nn::ParameterStore&, const execute::StepFacts&) override {}
 };
 
-void check_rows(const model::ModelDescription& model, const TokenRows& rows) {
+// `name` is what messages call the rows, empty or ending in ": ".
+void check_rows(const model::ModelDescription& model, const TokenRows& rows, const std::string& name) {
   bool predicts = false;
   for (size_t row = 0; row < rows.size(); ++row) {
     if (model.maximum_positions > 0 && std::cmp_greater(rows[row].size(), model.maximum_positions)) {
-      throw InputError(fmt::format("row {} has {} tokens, more than the model's context of {}", row, rows[row].size(),
-                                   model.maximum_positions));
+      throw InputError(fmt::format("{}row {} has {} tokens, more than the model's context of {}", name, row,
+                                   rows[row].size(), model.maximum_positions));
     }
     for (size_t i = 0; i < rows[row].size(); ++i) {
       if (rows[row][i] >= model.vocabulary) {
-        throw InputError(fmt::format("row {}, token {}: id {} is beyond the model's vocabulary of {}", row, i,
+        throw InputError(fmt::format("{}row {}, token {}: id {} is beyond the model's vocabulary of {}", name, row, i,
                                      rows[row][i], model.vocabulary));
       }
     }
     predicts = predicts || rows[row].size() > 1;
   }
-  if (!predicts) throw InputError("no token to predict: every row has fewer than two tokens");
+  if (!predicts) throw InputError(name + "no token to predict: every row has fewer than two tokens");
 }
 
 // Rows of one length, as many as fit a micro-batch.
@@ -129,7 +130,7 @@ double Evaluation::perplexity() const { return std::exp(loss); }
 
 Evaluation evaluate(const model::ModelDescription& model, nn::ParameterStore& parameters, const TokenRows& rows,
                     const EvaluationOptions& options) {
-  check_rows(model, rows);
+  check_rows(model, rows, options.file.empty() ? "" : options.file.string() + ": ");
   auto batches = make_batches(model, rows, static_cast<bool>(options.on_logits), parameters.master(0).device());
   const Batch* current = nullptr;
   ListeningSegment::Listener listener;
@@ -223,6 +224,7 @@ Evaluation run_eval(LoadedModel& model, const EvalRequest& request,
 
   checkpoint::NamedTensors logits;
   EvaluationOptions options;
+  options.file = request.token_file;
   options.gradients = !request.gradients_file.empty();
   if (!request.logits_file.empty()) {
     options.on_logits = [&](size_t row, const at::Tensor& values) {

@@ -29,6 +29,7 @@ struct EvaluationOptions {
   // Told of each row's logits, fp32 [length, vocabulary]; rows come in any order.
   std::function<void(size_t row, const at::Tensor& logits)> on_logits;
   std::function<void(int64_t tokens)> on_progress;  // predicted tokens so far
+  std::filesystem::path file;                       // that the rows are from, for messages; empty: from none
 };
 
 // InputError: nothing to predict, a token beyond the vocabulary (row and index named), a row longer than the model's
