@@ -43,13 +43,13 @@ struct Times {
 
 struct GenerateOptions {
   int32_t roles = 1;
-  int32_t chunks = 1;  // stages a role
+  int32_t chunks = 0;  // stages a role; 0: 2 of the kinds that have two, otherwise 1
   int32_t micro_batches = 1;
-  // Interleaved: micro-batches that run through a chunk in a row, 0: as many as roles. Breadth-first: all of them.
+  // Interleaved: micro-batches that run through a chunk in a row, at least as many as roles (or all); 0: as many as
+  // roles. What is left over runs last, or is spread over the others where it is less than one a role.
   int32_t run = 0;
   int32_t rounds = 1;  // breadth-first: parts that the micro-batches are divided into, one after the other
-  // What searching generators (zb-auto, v-half, v-min) look at; others make the same list for all times.
-  Times times;
+  Times times;         // what zb-auto looks at; others make the same list for all times
   // Relative time of each stage; empty: all equal. Their mean counts as 1.
   std::vector<double> stage_times;
   double memory = 0;          // zb-auto: activations of one micro-batch through one role's layers, 0: as many as roles
@@ -58,10 +58,12 @@ struct GenerateOptions {
 };
 
 // InputError names an option that the kind cannot take: chunks that it does not have, no role, no micro-batch, a memory
-// that not even one micro-batch fits in.
+// that not even one micro-batch fits in. Frozen stages are pruned (passes.h). Weight gradients of a stage are added in
+// ascending micro-batches.
 [[nodiscard]] Schedule generate(Kind kind, const GenerateOptions& options);
 
-// The role of each stage: r, r + P, ... of role r; zbv, v-half, v-min and dualpipe-v: r and 2P - 1 - r.
+// The role of each stage: r, r + P, ... of role r; zbv, v-half, v-min and dualpipe-v: r and 2P - 1 - r. `chunks` as in
+// GenerateOptions, and the same InputError.
 [[nodiscard]] std::vector<Stage> stage_map(Kind kind, int32_t roles, int32_t chunks);
 
 }  // namespace weft::schedule

@@ -27,23 +27,27 @@ enum class MessagePlace : uint8_t {
   kLate,    // right in front of its reader, as far as that cannot hang
 };
 // Adds a Send and a Receive wherever a value or gradient crosses from one role to another. Neighbouring stages of one
-// role need none.
+// role need none. InputError: there are messages already, or the schedule hangs.
 [[nodiscard]] Schedule place_messages(const Schedule& schedule, MessagePlace place, const Times& times);
 
 // Adds Unshard, Reshard and ReduceGradient so that at most `whole` stages of a role are whole at a time: a stage is
 // gathered as early as a place is free, and its gradients are reduced when its place is given away or after their last
-// use. `gather_parameters` false: parameters stay whole, only gradients are reduced so (ZeRO 2).
+// use: whole are the `whole` different stages that the role computes next. `gather_parameters` false: parameters stay
+// whole, only gradients are reduced so (ZeRO 2). InputError: the list has such actions already, or a pair of two stages
+// where one may be whole.
 [[nodiscard]] Schedule place_shards(const Schedule& schedule, int32_t whole, bool gather_parameters = true);
 
 // A Recompute in front of every Backward or BackwardInput of these stages, which keep only their input from Forward.
 [[nodiscard]] Schedule recompute(const Schedule& schedule, const std::vector<bool>& stages);
 
-// Interleaved schedules: one hop of warm-up a role instead of two. Forwards of later micro-batches start as late as they
-// can without a longer step; no slack for messages is left.
+// Interleaved schedules: one hop of warm-up a role instead of two. Forwards of later micro-batches start as late as
+// they can without a longer step; no slack for messages is left. The schedule itself where a step of unit times (a
+// backward of two) would become longer. InputError where there are other actions than Forward and Backward.
 [[nodiscard]] Schedule defer_forwards(const Schedule& schedule);
 
 // A role begins no Send before all but the last `messages - 1` of those before it have ended: explicit waits
-// (Part::kWait) for them.
+// (Part::kWait) for them, and for the last ones at the end of the list. InputError where that hangs, as it may with
+// messages that kLate placed.
 [[nodiscard]] Schedule limit_run_ahead(const Schedule& schedule, int32_t messages);
 
 // Which segments of the model each stage holds: cut only in front of a layer, so that one value crosses; embedding with
