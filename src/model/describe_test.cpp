@@ -70,6 +70,25 @@ TEST(Describe, LeavesOutEmbeddingAndHeadLikeQwen) {
   EXPECT_EQ(description.parameter_count_without_embedding(), 8190735360 - 2 * 151936LL * 4096);
 }
 
+// A matrix (out, in) sums `in` numbers an output; a row of an embedding is looked up, not summed, unless the head uses
+// the table too.
+TEST(Describe, FansAreThoseOfTheProduct) {
+  for (const bool tied : {false, true}) {
+    ModelNode model = make<Gpt2Family>({100, 24, 1, 4, 4, 40});
+    if (!tied) model.head = UntiedHead{};
+    for (const ParameterDescription& parameter : describe(model).parameters) {
+      const std::string& path = parameter.path;
+      const bool vector = parameter.shape.size() == 1;
+      const bool looked_up = path == "position.weight" || (path == "embedding.weight" && !tied);
+      EXPECT_EQ(parameter.fan_in, vector || looked_up ? 1 : parameter.shape[1]) << path;
+      EXPECT_EQ(parameter.fan_out, looked_up ? 24 : parameter.shape[0]) << path;
+      EXPECT_EQ(parameter.writes_residual,
+                path == "layers.0.attention.output.weight" || path == "layers.0.mlp.down.weight")
+          << path;
+    }
+  }
+}
+
 ModelNode every_part() {
   ModelNode model = make<Qwen3Family>({100, 24, 2, 4, 2, 40}, [](auto& family) {
     family.head_dim = 8;

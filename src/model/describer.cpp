@@ -13,18 +13,23 @@ int Describer::matrix(std::string path, int64_t out, int64_t in, TensorCut cut) 
                     .parameter_class = ParameterClass::kHiddenMatrix,
                     .initializer = {Initializer::Kind::kNormal, deviations_.standard},
                     .weight_decay = true,
+                    .fan_in = in,
+                    .fan_out = out,
                     .tensor_cut = cut});
 }
 
 int Describer::output_matrix(std::string path, int64_t out, int64_t in, TensorCut cut) {
   const int index = matrix(std::move(path), out, in, cut);
   model_.parameters.back().initializer.standard_deviation = deviations_.output;
+  model_.parameters.back().writes_residual = true;
   return index;
 }
 
 int Describer::table(std::string path, int64_t rows, ParameterClass parameter_class, TensorCut cut) {
   const int index = matrix(std::move(path), rows, model_.width, cut);
-  model_.parameters.back().parameter_class = parameter_class;
+  ParameterDescription& table = model_.parameters.back();
+  table.parameter_class = parameter_class;
+  if (parameter_class == ParameterClass::kEmbedding) table.fan_in = 1, table.fan_out = model_.width;
   return index;
 }
 
@@ -34,6 +39,7 @@ int Describer::vector(std::string path, int64_t features, Initializer::Kind kind
                     .parameter_class = ParameterClass::kVector,
                     .initializer = {kind, 0},
                     .weight_decay = false,
+                    .fan_out = features,
                     .tensor_cut = cut});
 }
 

@@ -27,8 +27,11 @@ struct ParameterDescription {
   std::vector<int64_t> shape;  // matrices are (out, in), row-major; embeddings (rows, width)
   ParameterClass parameter_class = ParameterClass::kHiddenMatrix;
   Initializer initializer;
-  bool weight_decay = true;  // matrices and embeddings decay, vectors do not
-  TensorCut tensor_cut;      // what a tensor rank holds
+  bool weight_decay = true;      // matrices and embeddings decay, vectors do not
+  int64_t fan_in = 1;            // numbers that an output sums: columns of a matrix, tied ones too; else 1
+  int64_t fan_out = 1;           // outputs: rows of a matrix; the width of an embedding's row; a vector's features
+  bool writes_residual = false;  // a matrix whose outputs are added to the residual stream
+  TensorCut tensor_cut;          // what a tensor rank holds
   [[nodiscard]] int64_t elements() const;
 };
 
