@@ -13,10 +13,9 @@ void DataNode::fields(config::FieldList& list) {
            "token stores "
            "(.idx, .bin). Without weights they are one source, read in the order given.");
   list.add("weights", weights, Hint::kCore, "",
-           "One positive number for each entry of sources: each becomes a source of its own, and samples are drawn in "
-           "these "
-           "proportions.")
-      .above(0);
+           "A number for each entry of sources: each becomes a source of its own, and samples are drawn in these "
+           "proportions. 0: not before a phase asks for it.")
+      .at_least(0);
   list.add("tokenizer", tokenizer, Hint::kArchitecture, "",
            "\"characters\" (those of the text), \"bytes\", or a folder with a tokenizer.json or GPT-2's files. Without "
            "it: the one that "

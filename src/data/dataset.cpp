@@ -142,8 +142,10 @@ std::string DataFingerprint::text() const {
 }
 
 Dataset::Dataset(const DataNode& node, std::shared_ptr<const Tokenizer> tokenizer, uint64_t vocabulary_size,
-                 uint64_t seed)
-    : seed_(seed), context_(node.context) {
+                 uint64_t seed, std::vector<DataPhase> phases)
+    : seed_(seed), context_(node.context), phases_(std::move(phases)) {
+  if (phases_.empty()) phases_.push_back({0, context_, {}});
+  training_.resize(phases_.size());
   if (node.sources.empty()) throw InputError("data.sources is empty: name files, globs or stores");
   if (!node.weights.empty() && node.weights.size() != node.sources.size()) {
     throw InputError(fmt::format("data.weights has {} numbers for {} entries of data.sources", node.weights.size(),
@@ -161,9 +163,13 @@ Dataset::Dataset(const DataNode& node, std::shared_ptr<const Tokenizer> tokenize
   if (const auto* files = validation_files(node)) add_validation_files(node, *files, tokenizer.get(), vocabulary_size);
   fingerprint_.tokenizer = tokenizer != nullptr ? tokenizer->fingerprint() : 0;
 
-  std::vector<OrderedSource> ordered;
-  for (size_t i = 0; i < training_.size(); ++i) {
-    ordered.push_back({training_[i].count(), node.weights.empty() ? 1.0 : node.weights[i]});
+  std::vector<OrderedPhase> ordered;
+  for (size_t index = 0; index < phases_.size(); ++index) {
+    const std::vector<double>& weights = phases_[index].weights.empty() ? node.weights : phases_[index].weights;
+    OrderedPhase& phase = ordered.emplace_back(OrderedPhase{phases_[index].first_sample, {}});
+    for (size_t i = 0; i < training_[index].size(); ++i) {
+      phase.sources.push_back({training_[index][i].count(), weights.empty() ? 1.0 : weights.at(i)});
+    }
   }
   order_ = std::make_unique<SampleOrder>(std::move(ordered), seed);
   for (const Windows& windows : validation_) validation_windows_ += static_cast<int64_t>(windows.count());
@@ -186,7 +192,9 @@ void Dataset::add_source(const DataNode& node, const std::vector<std::string>& p
         "at least 2{}",
         name, tokens, split, tokens - split, splits ? " (data.validation = 0 keeps all for training)" : ""));
   }
-  training_.emplace_back(*stream, 0, split, context_, borders_of(node));
+  for (size_t index = 0; index < phases_.size(); ++index) {
+    training_[index].emplace_back(*stream, 0, split, phases_[index].context, borders_of(node));
+  }
   if (splits) validation_.emplace_back(*stream, split, tokens, context_, borders_of(node));
   fingerprint_.parts.push_back({name, split, content_hash(*stream, split)});
   source_names_.push_back(name);
@@ -210,16 +218,18 @@ void Dataset::add_validation_files(const DataNode& node, const std::vector<std::
 uint64_t Dataset::window_offset(uint64_t source, uint64_t epoch) const {
   const PhiloxBlock word = random_block(epoch_key(seed_, RandomPurpose::kWindowOffset, source, epoch), 0);
   __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>(Wide{word[0] | uint64_t{word[1]} << 32} * training_[source].pairs() >> 64);
+  return static_cast<uint64_t>(Wide{word[0] | uint64_t{word[1]} << 32} * training_[0][source].pairs() >> 64);
 }
 
 SampleBatch Dataset::training_batch(uint64_t first, int64_t count) const {
+  const size_t phase = order_->phase_of(first);
   SampleBatch batch;
-  batch.length = context_;
+  batch.length = phases_[phase].context;
   for (uint64_t number = first; number < first + static_cast<uint64_t>(count); ++number) {
+    WEFT_CHECK(order_->phase_of(number) == phase);
     const SamplePlace place = order_->at(number);
-    training_[place.source].append(place.window, window_offset(place.source, place.epoch), static_cast<int64_t>(number),
-                                   batch);
+    training_[phase][place.source].append(place.window, window_offset(place.source, place.epoch),
+                                          static_cast<int64_t>(number), batch);
   }
   return batch;
 }
@@ -228,7 +238,8 @@ int64_t Dataset::training_targets(uint64_t first, int64_t count) const {
   int64_t targets = 0;
   for (uint64_t number = first; number < first + static_cast<uint64_t>(count); ++number) {
     const SamplePlace place = order_->at(number);
-    targets += training_[place.source].target_tokens(place.window, window_offset(place.source, place.epoch));
+    const Windows& windows = training_[order_->phase_of(number)][place.source];
+    targets += windows.target_tokens(place.window, window_offset(place.source, place.epoch));
   }
   return targets;
 }
@@ -250,7 +261,7 @@ SampleBatch Dataset::validation_batch(int64_t first, int64_t count) const {
 
 uint64_t Dataset::training_tokens() const {
   uint64_t tokens = 0;
-  for (const Windows& windows : training_) tokens += windows.pairs() + 1;
+  for (const Windows& windows : training_.front()) tokens += windows.pairs() + 1;
   return tokens;
 }
 
@@ -262,13 +273,13 @@ uint64_t Dataset::validation_tokens() const {
 
 uint64_t Dataset::training_windows() const {
   uint64_t count = 0;
-  for (const Windows& windows : training_) count += windows.count();
+  for (const Windows& windows : training_.front()) count += windows.count();
   return count;
 }
 
 std::string Dataset::summary() const {
   return fmt::format("{} training tokens in {} windows of {}, {} tokens for validation",
-                     grouped_text(training_tokens()), grouped_text(training_windows()), context_,
+                     grouped_text(training_tokens()), grouped_text(training_windows()), phases_.front().context,
                      grouped_text(validation_tokens()));
 }
 

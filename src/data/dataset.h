@@ -32,17 +32,26 @@ struct DataFingerprint {
   [[nodiscard]] std::string text() const;
 };
 
+// From a sample on: sequences of `context` tokens, from the sources in these weights (those of the node where empty).
+struct DataPhase {
+  uint64_t first_sample = 0;
+  int64_t context = 1;
+  std::vector<double> weights;
+};
+
 // Immutable once made; every member may be called from several threads.
 class Dataset {
  public:
   // `tokenizer` may be null where all sources are stores. `vocabulary_size` is the model's: at least the tokenizer's,
   // and a larger token in a store is an InputError with file and position when it is read. Tokenizes text now, with all
-  // cores and progress on standard error. InputError says what is wrong with which key or file.
-  Dataset(const DataNode& node, std::shared_ptr<const Tokenizer> tokenizer, uint64_t vocabulary_size, uint64_t seed);
+  // cores and progress on standard error. `phases` by their first samples, the first at 0; none: the node's context and
+  // weights throughout. InputError says what is wrong with which key or file.
+  Dataset(const DataNode& node, std::shared_ptr<const Tokenizer> tokenizer, uint64_t vocabulary_size, uint64_t seed,
+          std::vector<DataPhase> phases = {});
 
-  // The training samples of the global numbers first .. first + count - 1 (see SampleOrder): tokens [count, context].
-  // A global batch of G sequences at step s is training_batch(s G, G); a micro-batch or a rank's part is a part of that
-  // range.
+  // The training samples of the global numbers first .. first + count - 1 (see SampleOrder), all of one phase: tokens
+  // [count, context]. A global batch of G sequences at step s is training_batch(s G, G); a micro-batch or a rank's part
+  // is a part of that range.
   [[nodiscard]] SampleBatch training_batch(uint64_t first, int64_t count) const;
   // Their target tokens, without reading the tokens (with masked documents only where those are looked up).
   [[nodiscard]] int64_t training_targets(uint64_t first, int64_t count) const;
@@ -56,7 +65,7 @@ class Dataset {
 
   [[nodiscard]] uint64_t training_tokens() const;
   [[nodiscard]] uint64_t validation_tokens() const;
-  // Of one epoch of every source.
+  // Of one epoch of every source, in the first phase.
   [[nodiscard]] uint64_t training_windows() const;
   // As the configuration names them; one for all entries without weights.
   [[nodiscard]] const std::vector<std::string>& source_names() const { return source_names_; }
@@ -72,10 +81,12 @@ class Dataset {
                             uint64_t vocabulary_size);
 
   uint64_t seed_;
-  int64_t context_;
+  int64_t context_;                // of validation
+  std::vector<DataPhase> phases_;  // at least one
   std::vector<std::string> source_names_;
   std::vector<std::unique_ptr<TokenStream>> streams_;  // where they are, Windows point to
-  std::vector<Windows> training_, validation_;
+  std::vector<std::vector<Windows>> training_;         // of each phase
+  std::vector<Windows> validation_;
   int64_t validation_windows_ = 0;
   std::unique_ptr<SampleOrder> order_;
   DataFingerprint fingerprint_;

@@ -127,6 +127,24 @@ TEST_F(DatasetTest, AnEpochPredictsEveryTokenOnceAndEpochsAreCutElsewhere) {
   EXPECT_GT(rows.size(), static_cast<size_t>(windows) * 5 / 2);
 }
 
+// Phases with sequences of another length and another mixture: rows are as long as the phase says, each number is
+// served as its place in the order says, and before the second phase all is as without it.
+TEST_F(DatasetTest, PhasesChangeLengthAndMixture) {
+  DataNode config = node({put("a.txt", text(700)), put("b.txt", std::string(300, 'b'))}, 8, "bytes");
+  config.weights = {1, 1};
+  auto tokenizer = make_tokenizer(config);
+  const uint64_t vocabulary = tokenizer->vocabulary_size();
+  const Dataset data(config, tokenizer, vocabulary, 1, {{0, 8, {}}, {50, 8, {0, 1}}, {70, 32, {1, 0}}});
+  const Dataset plain = open(config);
+  expect_equal(data.training_batch(0, 50), plain.training_batch(0, 50));
+  const SampleBatch only_b = data.training_batch(50, 20), longer = data.training_batch(70, 10);
+  EXPECT_EQ(std::set<int64_t>(only_b.tokens.begin(), only_b.tokens.end()).size(), 1U);
+  EXPECT_EQ(longer.length, 32);
+  EXPECT_GT(std::set<int64_t>(longer.tokens.begin(), longer.tokens.end()).size(), 2U);
+  EXPECT_EQ(data.training_targets(60, 20), data.training_targets(60, 10) + longer.target_tokens);
+  EXPECT_EQ(longer.sample_ids.front(), 70);
+}
+
 // A resume, another cut into micro-batches, and a second object give the same samples.
 TEST_F(DatasetTest, SamplesDependOnTheirNumberAlone) {
   for (const char* documents : {"join", "mask"}) {
@@ -288,7 +306,7 @@ TEST_F(DatasetTest, TheNodeReadsBothFormsOfValidation) {
             (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(read("sources = \"a.txt\"").sources, std::vector<std::string>{"a.txt"});
   for (const char* wrong : {"validation = 0.9", "validation = true", "validation = [1]", "documents = \"other\"",
-                            "context = 0", "weights = [1, 0]", "source = \"a\""}) {
+                            "context = 0", "weights = [1, -1]", "source = \"a\""}) {
     EXPECT_THROW((void)read(wrong), InputError) << wrong;
   }
   const DataNode made = read("sources = [\"a\"]\ncontext = 8\nvalidation = [\"b\"]\n");

@@ -1,6 +1,7 @@
 #include "data/sample_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -155,10 +156,75 @@ TEST(SampleOrder, SourcesAreMixedWithinABlock) {
 
 TEST(SampleOrder, RefusesWeightsThatAreNone) {
   for (const double weight :
-       {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+       {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     EXPECT_THROW(SampleOrder({{10, 1}, {10, weight}}, 1), InputError);
   }
-  EXPECT_THROW(SampleOrder({}, 1), InputError);
+  EXPECT_THROW(SampleOrder({{10, 0}, {10, 0}}, 1), InputError);
+  EXPECT_THROW(SampleOrder(std::vector<OrderedSource>{}, 1), InputError);
+}
+
+TEST(SampleOrder, ASourceOfWeightZeroWaits) {
+  const SampleOrder order({{10, 0}, {10, 1}, {10, 1e-9}}, 1);
+  EXPECT_EQ(order.shares(), (std::vector<uint64_t>{0, SampleOrder::kBlock - 1, 1}));
+}
+
+// A walk that counts what each source has had finds the cursors; where windows change, each source goes on at its share
+// of the epoch; and nothing that comes later changes what was before.
+TEST(SampleOrder, SourcesGoOnWhereTheyStoodWhenAPhaseBegins) {
+  const uint64_t second = SampleOrder::kBlock + 700, third = second + 1234;
+  const std::vector<OrderedPhase> phases = {{0, {{1000, 3}, {501, 1}, {64, 0}}},
+                                            {second, {{1000, 1}, {501, 0}, {64, 2}}},
+                                            {third, {{500, 1}, {251, 1}, {32, 1}}}};
+  const SampleOrder order(phases, 5), first_alone(phases[0].sources, 5);
+  std::vector<uint64_t> had(3);
+  size_t phase = 0;
+  for (uint64_t number = 0; number < third + 5000; ++number) {
+    if (number % 9973 == 0 || number == second || number == third) {
+      const auto cursors = order.cursors(number);
+      for (size_t i = 0; i < had.size(); ++i) {
+        const uint64_t windows = phases[phase].sources[i].windows;
+        EXPECT_EQ(cursors[i], (SampleOrder::Cursor{had[i] / windows, had[i] % windows})) << number << " " << i;
+      }
+    }
+    if (phase + 1 < phases.size() && number == phases[phase + 1].first_sample) {
+      for (size_t i = 0; i < had.size(); ++i) {
+        const uint64_t windows = phases[phase].sources[i].windows, next = phases[phase + 1].sources[i].windows;
+        const double share = static_cast<double>(had[i] % windows * next) / static_cast<double>(windows);
+        had[i] = had[i] / windows * next + static_cast<uint64_t>(std::ceil(share));
+      }
+      ++phase;
+    }
+    const SamplePlace place = order.at(number);
+    if (number < second) {
+      ASSERT_EQ(place, first_alone.at(number)) << "later phases change nothing before them";
+    }
+    ASSERT_GT(phases[phase].sources[place.source].weight, 0);
+    ASSERT_LT(place.window, phases[phase].sources[place.source].windows);
+    ++had[place.source];
+  }
+  EXPECT_EQ(order.phase_of(second - 1), 0U);
+  EXPECT_EQ(order.phase_of(second), 1U);
+  EXPECT_EQ(order.phase_of(third + 1), 2U);
+}
+
+// Mixtures that change in the middle of blocks: once a source has had what those blocks left of its own samples, it has
+// had 0 to n - 1, each once. So has a single source, whose phases are but changes of the batch.
+TEST(SampleOrder, AChangedMixtureTakesEveryOwnSampleOnce) {
+  const uint64_t second = 40000, third = second + 300, end = third + 4 * SampleOrder::kBlock;
+  const std::vector<OrderedPhase> mixed = {{0, {{1000, 2}, {37, 2}, {500, 1}}},
+                                           {second, {{1000, 1}, {37, 0}, {500, 5}}},
+                                           {third, {{1000, 1}, {37, 2}, {500, 1}}}};
+  const std::vector<OrderedPhase> single = {{0, {{1000, 1}}}, {second, {{1000, 2}}}, {third, {{1000, 1}}}};
+  for (const auto& phases : {mixed, single}) {
+    const SampleOrder order(phases, 6);
+    std::vector<std::set<uint64_t>> numbers(phases[0].sources.size());
+    for (uint64_t number = 0; number < end; ++number) {
+      const SamplePlace place = order.at(number);
+      const uint64_t own = place.epoch * phases[0].sources[place.source].windows + place.index;
+      EXPECT_TRUE(numbers[place.source].insert(own).second) << number;
+    }
+    for (const auto& of_source : numbers) EXPECT_EQ(*of_source.rbegin() + 1, of_source.size());
+  }
 }
 
 }  // namespace
