@@ -76,11 +76,13 @@ class AdamWStep : public execute::OptimizerStep {
  public:
   explicit AdamWStep(nn::ParameterStore& parameters) {
     std::vector<optim::Group> groups;
-    for (const auto& group : parameters.groups()) groups.push_back({group.weight_decay, group.master, {}});
+    for (const auto& group : parameters.groups())
+      groups.push_back({1, group.weight_decay ? 1.0 : 0.0, group.master, {}});
     optimizer_ = optim::make_optimizer(recipe::AdamW{}, std::move(groups));
   }
   void apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) override {
-    optimizer_->step(gradients(parameters), facts.gradient_norm, 1e-3);
+    const std::vector<double> rates(parameters.groups().size(), 1e-3);
+    optimizer_->step(gradients(parameters), facts.gradient_norm, rates);
     parameters.refresh_compute_copies();
   }
 

@@ -8,6 +8,7 @@
 #include "data/dataset.h"
 #include "data/store_builder.h"
 #include "run/load.h"
+#include "run/timetable.h"
 
 namespace weft::app {
 
@@ -37,7 +38,7 @@ ExitCode run_data_samples(const Invocation& invocation) {
   const auto tokenizer = data::make_tokenizer(run.node.data);
   if (tokenizer != nullptr) run::set_vocabulary(run.node, static_cast<int64_t>(tokenizer->vocabulary_size()));
   const data::Dataset dataset(run.node.data, tokenizer, static_cast<uint64_t>(run.node.model.vocabulary.get()),
-                              static_cast<uint64_t>(run.node.train.seed));
+                              static_cast<uint64_t>(run.node.train.seed), run::data_phases(run.node));
   const int64_t first = invocation.integer("--first");
   for (int64_t number = first; number < first + invocation.integer("--count"); ++number) {
     const data::SampleBatch sample = dataset.training_batch(static_cast<uint64_t>(number), 1);

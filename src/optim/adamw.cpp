@@ -32,7 +32,7 @@ std::vector<StateTensor> AdamW::state() const {
 
 void AdamW::update(size_t group, const at::Tensor& gradient, double gradient_scale, double learning_rate) {
   const auto t = static_cast<double>(steps());
-  const double decay = groups()[group].weight_decay ? weight_decay_ : 0.0;
+  const double decay = weight_decay_ * groups()[group].weight_decay;
   kernel::AdamWStep step{};
   step.gradient_scale = static_cast<float>(gradient_scale);
   step.average_weight = static_cast<float>(1 - beta1_);
@@ -41,7 +41,7 @@ void AdamW::update(size_t group, const at::Tensor& gradient, double gradient_sca
   step.parameter_decay = static_cast<float>(1 - learning_rate * decay);
   step.step_size = static_cast<float>(learning_rate / (1 - std::pow(beta1_, t)));
   step.square_correction = static_cast<float>(std::sqrt(1 - std::pow(beta2_, t)));
-  step.epsilon = static_cast<float>(epsilon_);
+  step.epsilon = static_cast<float>(epsilon_ * groups()[group].epsilon);
   kernel::adamw_update(step, groups()[group].master, gradient, averages_[group], squares_[group]);
 }
 

@@ -23,7 +23,8 @@ struct Part {
 };
 
 struct Group {
-  bool weight_decay = true;
+  double epsilon = 1;  // both multiply the optimizer's settings
+  double weight_decay = 1;
   at::Tensor master;  // fp32, flat; changed by step()
   std::vector<Part> parts;
 };
@@ -44,9 +45,9 @@ class Optimizer {
 
   // Gradients are flat fp32, one a group, and stay as they are.
 
-  // One step at this rate. Gradients are clipped to the global norm `clip`, given their norm, as torch's
+  // One step at these rates, one a group. Gradients are clipped to the global norm `clip`, given their norm, as torch's
   // clip_grad_norm_ does: times clip / (norm + 1e-6) where that is below 1. WEFT_CHECK: the norm is finite.
-  void step(std::span<const at::Tensor> gradients, double gradient_norm, double learning_rate);
+  void step(std::span<const at::Tensor> gradients, double gradient_norm, std::span<const double> learning_rates);
 
   // For checkpoints: what kind of state this is ("adamw"), steps taken so far, and the tensors. A resume restores steps
   // and fills the tensors.

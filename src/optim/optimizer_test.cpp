@@ -25,7 +25,7 @@ TEST(AdamW, FollowsTheFusedKernelOfTorch) {
     recipe::AdamW node = adamw();
     node.clip = clip;
     const at::Tensor start = at::linspace(-2, 2, 1003, at::kFloat);
-    std::vector<Group> groups = {{true, start.clone(), {}}, {false, start.clone(), {}}};
+    std::vector<Group> groups = {{1, 1, start.clone(), {}}, {1, 0, start.clone(), {}}};
     const at::Tensor first = groups[0].master, second = groups[1].master;
     const auto optimizer = make_optimizer(node, std::move(groups));
     std::vector<at::Tensor> wanted = {start.clone(), start.clone()};
@@ -35,7 +35,7 @@ TEST(AdamW, FollowsTheFusedKernelOfTorch) {
       const std::vector<at::Tensor> gradients = {(start * step).sin(), (start * step).cos() * 1e-3};
       const double norm = at::cat({gradients[0], gradients[1]}).to(at::kDouble).norm().item<double>();
       const double rate = 1e-2 / step;
-      optimizer->step(gradients, norm, rate);
+      optimizer->step(gradients, norm, std::vector{rate, rate});
       const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;
       for (size_t group = 0; group < 2; ++group) {
         const at::Tensor count = at::full({}, static_cast<double>(step), at::kFloat);
@@ -54,24 +54,44 @@ TEST(AdamW, FollowsTheFusedKernelOfTorch) {
 TEST(AdamW, FirstStepInClosedForm) {
   recipe::AdamW node = adamw();
   node.epsilon = 0.5;
-  std::vector<Group> groups = {{true, numbers({1, 2, -3}), {}}};
+  std::vector<Group> groups = {{1, 1, numbers({1, 2, -3}), {}}};
   const at::Tensor master = groups[0].master;
   const auto optimizer = make_optimizer(node, std::move(groups));
   const std::vector<at::Tensor> gradients = {numbers({1, -1, 0})};
-  optimizer->step(gradients, std::sqrt(2.0), 0.1);
+  optimizer->step(gradients, std::sqrt(2.0), std::vector{0.1});
   const at::Tensor wanted = numbers({1 * 0.99 - 0.1 / 1.5, 2 * 0.99 + 0.1 / 1.5, -3 * 0.99});
   EXPECT_TRUE(at::allclose(master, wanted, 1e-6, 0));
+}
+
+// Two groups of one optimizer against two optimizers with the products of settings and factors.
+TEST(AdamW, GroupsMultiplyRateEpsilonAndDecay) {
+  const std::vector<at::Tensor> gradients = {numbers({1e-3, -2e-8, 0.5}), numbers({1e-3, -2e-8, 0.5})};
+  std::vector<Group> groups = {{0.25, 4, numbers({1, 2, -3}), {}}, {1, 1, numbers({1, 2, -3}), {}}};
+  const std::vector<at::Tensor> masters = {groups[0].master, groups[1].master};
+  const auto optimizer = make_optimizer(adamw(), std::move(groups));
+  for (int step = 0; step < 3; ++step) optimizer->step(gradients, 1, std::vector{2e-2, 1e-2});
+  const auto alone = [&](double rate, double epsilon, double decay) {
+    recipe::AdamW node = adamw();
+    node.epsilon = epsilon;
+    node.weight_decay = decay;
+    const at::Tensor master = numbers({1, 2, -3});
+    const auto other = make_optimizer(node, {{1, 1, master, {}}});
+    for (int step = 0; step < 3; ++step) other->step({gradients.data(), 1}, 1, std::vector{rate});
+    return master;
+  };
+  EXPECT_TRUE(at::equal(masters[0], alone(2e-2, 0.25e-8, 0.4)));
+  EXPECT_TRUE(at::equal(masters[1], alone(1e-2, 1e-8, 0.1)));
 }
 
 TEST(Optimizer, StateIsRestoredThroughItsTensors) {
   const auto make = [](at::Tensor& master) {
     master = at::linspace(-1, 1, 10, at::kFloat);
-    return make_optimizer(adamw(), {{true, master, {{"a", 0, 6}, {"b", 6, 4}}}});
+    return make_optimizer(adamw(), {{1, 1, master, {{"a", 0, 6}, {"b", 6, 4}}}});
   };
   const auto gradients = [](int step) { return std::vector<at::Tensor>{at::linspace(-1, 2, 10, at::kFloat) * step}; };
   at::Tensor master, resumed_master;
   const auto whole = make(master);
-  for (int step = 1; step <= 2; ++step) whole->step(gradients(step), 1, 1e-2);
+  for (int step = 1; step <= 2; ++step) whole->step(gradients(step), 1, std::vector{1e-2});
 
   const auto resumed = make(resumed_master);
   resumed_master.copy_(master);
@@ -86,18 +106,18 @@ TEST(Optimizer, StateIsRestoredThroughItsTensors) {
   }
   resumed->restore_steps(whole->steps());
   for (int step = 3; step <= 4; ++step) {
-    whole->step(gradients(step), 1, 1e-2);
-    resumed->step(gradients(step), 1, 1e-2);
+    whole->step(gradients(step), 1, std::vector{1e-2});
+    resumed->step(gradients(step), 1, std::vector{1e-2});
   }
   EXPECT_TRUE(at::equal(master, resumed_master));
 }
 
 TEST(Optimizer, RefusesGradientsThatAreNotNumbers) {
-  std::vector<Group> groups = {{true, numbers({1, 2}), {}}};
+  std::vector<Group> groups = {{1, 1, numbers({1, 2}), {}}};
   const at::Tensor master = groups[0].master;
   const auto optimizer = make_optimizer(adamw(), std::move(groups));
   const std::vector<at::Tensor> gradients = {numbers({NAN, 0})};
-  EXPECT_THROW(optimizer->step(gradients, NAN, 0.1), Error);
+  EXPECT_THROW(optimizer->step(gradients, NAN, std::vector{0.1}), Error);
   EXPECT_TRUE(at::equal(master, numbers({1, 2})));
 }
 

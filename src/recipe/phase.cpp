@@ -1,44 +1,65 @@
 #include "recipe/phase.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 namespace weft::recipe {
+
+using config::Hint;
+
 namespace {
 
-// Calls `with(phase, first step, start factor, end factor)` in order until it says stop (true).
-template <class With>
-void walk(const Phases& phases, With with) {
-  int64_t first = 0;
-  double factor = 1;
-  for (const auto& phase : phases.slots) {
-    const double start = phase->start.value_or(factor), end = phase->end_factor(start);
-    if (with(*phase, first, start, end)) return;
-    first += phase->steps;
-    factor = end;
-  }
-}
+constexpr double kGreatestFactor = 1e6;
+constexpr double kGreatestSteps = 1e12;
+constexpr double kGreatestBatch = 1e9;
 
 }  // namespace
 
 const config::KindList& PhaseNode::kinds() {
-  static const config::KindList kinds =
-      config::KindList::of<ConstantPhase, LinearPhase, CosinePhase, ExponentialPhase, SquareRootPhase>();
+  static const config::KindList kinds = config::KindList::of<ConstantPhase, LinearPhase, CosinePhase, ExponentialPhase,
+                                                             SquareRootPhase, InverseSquareRootPhase>();
   return kinds;
 }
 
+void ClassRates::fields(config::FieldList& list) {
+  list.add("start", start, Hint::kCore, "x learning rate",
+           "factor at the start; unset: the phase's, or the class's before")
+      .at_least(0)
+      .at_most(kGreatestFactor);
+  list.add("end", end, Hint::kCore, "x learning rate", "factor at the last step; unset: the phase's")
+      .at_least(0)
+      .at_most(kGreatestFactor);
+}
+
 void PhaseNode::fields(config::FieldList& list) {
-  list.add("steps", steps, config::Hint::kCore, "steps", "length of the phase").at_least(1).at_most(1e12);
-  list.add("start", start, config::Hint::kCore, "x learning rate",
+  list.add("steps", steps, Hint::kCore, "steps", "length of the phase").at_least(1).at_most(kGreatestSteps);
+  list.add("tokens", tokens, Hint::kCore, "tokens", "length of the phase instead of steps, up to a whole step")
+      .at_least(1)
+      .at_most(1e18);
+  list.add("start", start, Hint::kCore, "x learning rate",
            "factor at the start; unset: where the phase before ended, 1 for the first")
       .at_least(0)
-      .at_most(1e6);
+      .at_most(kGreatestFactor);
+  list.add("rates", rates, Hint::kCore, "start and end of single classes of parameters");
+  list.add("global_batch", global_batch, Hint::kCore, "sequences", "sequences a step; unset: train.global_batch")
+      .at_least(1)
+      .at_most(kGreatestBatch);
+  list.add("context", context, Hint::kCore, "tokens", "tokens of a sequence; unset: data.context").at_least(1);
+  list.add("weights", weights, Hint::kCore, "", "of the entries of data.sources; empty: data.weights").at_least(0);
+  list.add("precision", precision, Hint::kCore, "", "of activations and products; unset: train.precision")
+      .one_of({"fp32", "bf16", "fp8"});
+  list.add("optimizer", optimizer, Hint::kCore, "what changes the parameters; none: as [optimizer] says")
+      .may_be_empty();
+}
+
+double PhaseNode::factor(double from, double to, double r) const {
+  if (r == 0) return from;
+  return r == 1 ? to : between(from, to, r);
 }
 
 void ChangingPhase::fields(config::FieldList& list) {
   PhaseNode::fields(list);
-  list.add("end", end, config::Hint::kCore, "x learning rate", "factor at the last step").at_least(0).at_most(1e6);
+  list.add("end", end, Hint::kCore, "x learning rate", "factor at the last step").at_least(0).at_most(kGreatestFactor);
 }
 
 double CosinePhase::progress(double r) const { return (1 - std::cos(std::numbers::pi * r)) / 2; }
@@ -47,34 +68,9 @@ double ExponentialPhase::progress(double r) const { return 2 - 2 * std::exp2(-r)
 
 double SquareRootPhase::progress(double r) const { return std::sqrt(r); }
 
-double rate_factor(const Phases& phases, int64_t step) {
-  double factor = 1;
-  walk(phases, [&](const PhaseNode& phase, int64_t first, double start, double end) {
-    if (step >= first + phase.steps) {
-      factor = end;
-      return false;
-    }
-    const double r = static_cast<double>(step - first + 1) / static_cast<double>(phase.steps.get());
-    factor = r == 1 ? end : start + (end - start) * phase.progress(r);
-    return true;
-  });
-  return factor;
-}
-
-int64_t covered_steps(const Phases& phases) {
-  int64_t steps = 0;
-  for (const auto& phase : phases.slots) steps += phase->steps;
-  return steps;
-}
-
-int64_t stable_steps(const Phases& phases, int64_t steps) {
-  int64_t stable = steps;
-  walk(phases, [&](const PhaseNode&, int64_t first, double start, double end) {
-    if (end >= start) return false;
-    stable = std::min(first, steps);
-    return true;
-  });
-  return stable;
+double InverseSquareRootPhase::between(double from, double to, double r) const {
+  const double ratio = from / to;
+  return from / std::sqrt(1 + r * (ratio * ratio - 1));
 }
 
 }  // namespace weft::recipe

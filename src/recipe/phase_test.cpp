@@ -1,86 +1,65 @@
 #include "recipe/phase.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
-#include "config/toml.h"
-#include "config/tree.h"
-#include "recipe/optimizer_node.h"
+#include "recipe/small_schedule.h"
 
 namespace weft::recipe {
 namespace {
 
-struct Schedule : config::Node {
-  Phases phases;
-  config::Slot<OptimizerNode> optimizer = AdamW();
-  WEFT_NODE(Schedule, "schedule")
-  void fields(config::FieldList& list) override {
-    list.add("phases", phases, config::Hint::kCore, "phases");
-    list.add("optimizer", optimizer, config::Hint::kCore, "optimizer");
-  }
+struct Shape {
+  std::string kind;
+  double start, end;
+  std::array<double, 3> between;  // at r = 0.25, 0.5 and 0.75
 };
 
-Schedule read(const std::string& text) {
-  Schedule schedule;
-  config::Origins origins;
-  config::apply(config::parse_toml(text, "s.toml"), schedule, origins);
-  return schedule;
-}
-
-TEST(Phase, WithoutPhasesTheRateIsConstant) { EXPECT_EQ(rate_factor(Phases(), 1000), 1); }
-
-TEST(Phase, AWarmUpWastesNoStepAndEndsWhole) {
-  const Phases phases =
-      read("[[phases]]\nkind='linear'\nsteps=4\nstart=0\nend=1\n[[phases]]\nkind='constant'\nsteps=2").phases;
-  const std::vector<double> expected = {0.25, 0.5, 0.75, 1, 1, 1, 1};
-  for (size_t step = 0; step < expected.size(); ++step) {
-    EXPECT_EQ(rate_factor(phases, static_cast<int64_t>(step)), expected[step]) << step;
-  }
-}
-
-// The published schedule of Xmodel-2.5: 1.667e-3 falls to a sixteenth within 20,000 steps; the values at a quarter, a
-// half and three quarters are those of Megatron-LM's formula.
-TEST(Phase, ExponentialIsMegatronsHalfLife) {
-  const Phases phases =
-      read("[[phases]]\nkind='constant'\nsteps=10\n[[phases]]\nkind='exponential'\nsteps=20000\nend=0.0625").phases;
-  const double rate = 0.01 / 6;
-  EXPECT_NEAR(rate * rate_factor(phases, 10 + 4999), 1.1695e-3, 5e-8);
-  EXPECT_NEAR(rate * rate_factor(phases, 10 + 9999), 7.514e-4, 5e-8);
-  EXPECT_NEAR(rate * rate_factor(phases, 10 + 14999), 3.998e-4, 5e-8);
-  EXPECT_EQ(rate_factor(phases, 10 + 19999), 0.0625);
-  EXPECT_EQ(rate_factor(phases, 10 + 20000), 0.0625);
-}
-
-// One row = kind, r, and the factor on the way from 1 to 0.
-TEST(Phase, ShapesHaveTheirClosedForms) {
-  const std::vector<std::tuple<std::string, int, double>> rows = {
-      {"linear", 25, 0.75}, {"cosine", 50, 0.5}, {"cosine", 25, (1 + std::sqrt(0.5)) / 2},
-      {"sqrt", 25, 0.5},    {"sqrt", 81, 0.1},   {"exponential", 100, 0},
+// Of closed forms, and for the exponential of the rates that Megatron-LM's formula gives for Xmodel-2.5's decay.
+TEST(Phase, ShapesAtTheQuarters) {
+  const double root = std::sqrt(0.5);
+  const std::vector<Shape> shapes = {
+      {"constant", 0.5, 0.5, {0.5, 0.5, 0.5}},
+      {"linear", 0, 1, {0.25, 0.5, 0.75}},
+      {"cosine", 1, 0, {(1 + root) / 2, 0.5, (1 - root) / 2}},
+      {"exponential", 1, 0, {2 * std::pow(0.5, 0.25) - 1, 2 * root - 1, 2 * std::pow(0.5, 0.75) - 1}},
+      {"sqrt", 1, 0, {0.5, 1 - root, 1 - std::sqrt(0.75)}},
+      {"inverse_sqrt", 1, 0.25, {1 / std::sqrt(4.75), 1 / std::sqrt(8.5), 1 / std::sqrt(12.25)}},
   };
-  for (const auto& [kind, step, factor] : rows) {
-    const Phases phases = read("[[phases]]\nkind='" + kind + "'\nsteps=100\nend=0").phases;
-    EXPECT_NEAR(rate_factor(phases, step - 1), factor, 1e-15) << kind << " " << step;
+  for (const Shape& shape : shapes) {
+    const std::string end = shape.kind == "constant" ? "" : "end=0";
+    const Schedule schedule = read("[[phases]]\nkind='" + shape.kind + "'\nsteps=4\n" + end);
+    const PhaseNode& phase = *schedule.phases.slots[0];
+    EXPECT_EQ(phase.factor(shape.start, shape.end, 0), shape.start) << shape.kind;
+    for (size_t quarter = 1; quarter < 4; ++quarter) {
+      EXPECT_NEAR(phase.factor(shape.start, shape.end, static_cast<double>(quarter) / 4), shape.between.at(quarter - 1),
+                  1e-15)
+          << shape.kind << " " << quarter;
+    }
+    EXPECT_EQ(phase.factor(shape.start, shape.end, 1), shape.end) << shape.kind;
   }
 }
 
-TEST(Phase, StableStepsEndWhereTheRateFalls) {
-  const Phases phases = read(
-                            "[[phases]]\nkind='linear'\nsteps=4\nstart=0\nend=1\n[[phases]]\nkind='constant'\nsteps=6\n"
-                            "[[phases]]\nkind='sqrt'\nsteps=5\nend=0")
-                            .phases;
-  EXPECT_EQ(covered_steps(phases), 15);
-  EXPECT_EQ(stable_steps(phases, 15), 10);
-  EXPECT_EQ(stable_steps(phases, 7), 7);
-  EXPECT_EQ(stable_steps(Phases(), 7), 7);
+// The published decay of Xmodel-2.5: from 1.667e-3 to a sixteenth within 20,000 steps.
+TEST(Phase, ExponentialIsMegatronsHalfLife) {
+  const Schedule schedule =
+      read("[[phases]]\nkind='constant'\nsteps=10\n[[phases]]\nkind='exponential'\nsteps=20000\nend=0.0625");
+  const Timetable table = timetable(schedule);
+  const double rate = 0.01 / 6;
+  EXPECT_NEAR(rate * table.rate_factor(10 + 4999), 1.1695e-3, 5e-8);
+  EXPECT_NEAR(rate * table.rate_factor(10 + 9999), 7.514e-4, 5e-8);
+  EXPECT_NEAR(rate * table.rate_factor(10 + 14999), 3.998e-4, 5e-8);
+  EXPECT_EQ(table.rate_factor(10 + 19999), 0.0625);
+  EXPECT_EQ(table.rate_factor(10 + 20000), 0.0625);
 }
 
 TEST(Phase, MistakesAreNamed) {
   EXPECT_THROW(read("[[phases]]\nkind='linear'\nsteps=0\nend=1"), InputError);
   EXPECT_THROW(read("[[phases]]\nkind='constant'\nsteps=1\nend=1"), InputError);
+  EXPECT_THROW(read("[[phases]]\nkind='constant'\nsteps=1\nprecision='fp4'"), InputError);
+  EXPECT_THROW(read("[[phases]]\nkind='constant'\nsteps=1\n[[phases.rates]]\nkind='hidden'\nend=1"), InputError);
   EXPECT_THROW(read("[optimizer]\nbetas=[0.9]"), InputError);
   EXPECT_THROW(read("[optimizer]\nbetas=[0.9, 1.0]"), InputError);
-  const Phases unset = read("[[phases]]\nkind='linear'\nsteps=5").phases;
-  EXPECT_THROW(static_cast<void>(rate_factor(unset, 0)), InputError);
 }
 
 }  // namespace

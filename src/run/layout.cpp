@@ -60,9 +60,9 @@ Range BatchCut::sequences(int64_t rank, int64_t micro_batch) const {
   return {mine.begin + inside.begin, mine.begin + inside.end};
 }
 
-BatchCut batch_cut(const RunNode& run) {
+BatchCut batch_cut(const RunNode& run, int64_t global_batch) {
   BatchCut cut;
-  cut.global_batch = run.train.global_batch;
+  cut.global_batch = global_batch;
   cut.ranks = run.parallel.data * run.parallel.fsdp;
   const int64_t most = part(cut.global_batch, cut.ranks, 0).size();
   if (run.train.micro_batch) cut.micro_batches = (most + *run.train.micro_batch - 1) / *run.train.micro_batch;

@@ -28,7 +28,7 @@ struct BatchCut {
   // The most sequences in a micro-batch.
   [[nodiscard]] int64_t largest() const { return sequences(0, 0).size(); }
 };
-// InputError where micro_batch and micro_batches contradict each other.
-[[nodiscard]] BatchCut batch_cut(const RunNode& run);
+// Of a phase with this global batch. InputError where micro_batch and micro_batches contradict each other.
+[[nodiscard]] BatchCut batch_cut(const RunNode& run, int64_t global_batch);
 
 }  // namespace weft::run

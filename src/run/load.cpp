@@ -8,6 +8,7 @@
 #include "model/family.h"
 #include "model/hugging_face.h"
 #include "run/layout.h"
+#include "run/timetable.h"
 
 namespace weft::run {
 namespace {
@@ -118,6 +119,30 @@ void apply_model(const Item& item, LoadedRun& loaded) {
   }
 }
 
+// The parametrisation's multipliers, written into the model, so that whoever computes or exports it needs no
+// parametrisation.
+void fix_multipliers(RunNode& run, Origins& origins) {
+  const std::string kind(run.parametrisation->kind());
+  for (const auto& [path, value] : run.parametrisation->fixed_fields(run.model)) {
+    const std::string full_path = "model." + path;
+    config::visit(
+        run.model,
+        [&](const std::string& field_path, config::Field& field) {
+          if (field_path != full_path) return;
+          const auto found = origins.find(full_path);
+          const bool given = found != origins.end() && !found->second.starts_with("family ");
+          if (given && field.get() != config::Value(value)) {
+            throw InputError(fmt::format("{}: {} is {}, but parametrisation.kind = \"{}\" makes it {}; leave it out",
+                                         found->second, full_path, config::value_text(field.get()), kind, value));
+          }
+          if (given) return;
+          field.set(value);
+          origins[full_path] = "parametrisation " + kind;
+        },
+        "model");
+  }
+}
+
 constexpr double kGreatestTokens = 1e18;
 
 void fail_if(bool wrong, const std::string& message) {
@@ -142,6 +167,7 @@ LoadedRun load_run(const std::filesystem::path& file, const std::vector<std::str
   const std::filesystem::path here = std::filesystem::current_path();
   const std::filesystem::path beside = std::filesystem::absolute(file).parent_path();
   data::make_paths_absolute(run.data, {here, beside});
+  fix_multipliers(run, loaded.origins);
   check(run);
   return loaded;
 }
@@ -165,11 +191,20 @@ void check(const RunNode& run) {
   fail_if(run.model.positions > 0 && run.data.context > run.model.positions,
           fmt::format("data.context is {}, longer than the model's {} positions (model.positions)",
                       run.data.context.get(), run.model.positions));
-  static_cast<void>(batch_cut(run));
+  const recipe::Timetable timetable = timetable_of(run);
+  for (size_t index = 0; index < timetable.stretches().size(); ++index) {
+    const recipe::Stretch& stretch = timetable.stretches()[index];
+    fail_if(run.model.positions > 0 && stretch.context > run.model.positions,
+            fmt::format("phases.{}.context is {}, longer than the model's {} positions (model.positions)", index,
+                        stretch.context, run.model.positions));
+    static_cast<void>(batch_cut(run, stretch.global_batch));
+  }
   static_cast<void>(layout_of(run));
   // Counts of tokens are 63-bit integers everywhere.
-  const double tokens = static_cast<double>(run.train.steps) * static_cast<double>(run.train.global_batch) *
-                        static_cast<double>(run.data.context.get());
+  const recipe::Stretch& last = timetable.at(run.train.steps - 1);
+  const double tokens = static_cast<double>(last.first_token) + static_cast<double>(run.train.steps - last.first_step) *
+                                                                    static_cast<double>(last.global_batch) *
+                                                                    static_cast<double>(last.context);
   fail_if(tokens > kGreatestTokens,
           fmt::format("train.steps x train.global_batch x data.context is {:.3g} tokens; at most {:.0g} can be counted",
                       tokens, kGreatestTokens));

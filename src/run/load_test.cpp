@@ -120,7 +120,10 @@ TEST_F(LoadTest, MistakesAreNamed) {
 }
 
 TEST_F(LoadTest, MicroBatchesFollowFromEitherKey) {
-  const auto cut = [&](std::vector<std::string> assignments) { return batch_cut(load(kBase, assignments).node); };
+  const auto cut = [&](std::vector<std::string> assignments) {
+    const RunNode run = load(kBase, assignments).node;
+    return batch_cut(run, run.train.global_batch);
+  };
   EXPECT_EQ(cut({}).micro_batches, 1);
   EXPECT_EQ(cut({"train.micro_batch=4"}).micro_batches, 3);
   EXPECT_EQ(cut({"train.micro_batch=5"}).micro_batches, 3);

@@ -6,14 +6,13 @@
 
 #include "model/memory.h"
 #include "run/layout.h"
+#include "run/timetable.h"
 
 namespace weft::train {
 
 std::string memory_shortage(const run::RunNode& run, const model::ModelDescription& model,
                             const std::vector<bool>& frozen, uint64_t available) {
-  const run::BatchCut cut = run::batch_cut(run);
   model::MemoryQuestion question;
-  question.micro_batch = {cut.largest(), run.data.context};  // the first is the largest
   question.compute_bytes = run.train.precision == "bf16" ? 2 : 4;
   question.frozen = frozen;
   const schedule::Layout layout = run::layout_of(run);
@@ -22,7 +21,17 @@ std::string memory_shortage(const run::RunNode& run, const model::ModelDescripti
   question.shards = layout.shards();
   question.zero = layout.zero;
   question.whole_buckets = layout.whole_buckets;
-  const double needed = model::estimate_memory(model, question).total();
+  const recipe::Timetable timetable = run::timetable_of(run);
+  double needed = 0;
+  model::Rows largest;
+  for (const recipe::Stretch& stretch : timetable.stretches()) {
+    if (stretch.first_step >= run.train.steps) break;
+    // The first micro-batch is the largest.
+    question.micro_batch = {run::batch_cut(run, stretch.global_batch).largest(), stretch.context};
+    const double here = model::estimate_memory(model, question).total();
+    if (here > needed) needed = here, largest = question.micro_batch;
+  }
+  question.micro_batch = largest;
   const auto limit = static_cast<double>(available);
   if (needed <= limit) return "";
   std::string message = fmt::format("the run needs about {:.2f} GiB of memory, {:.2f} GiB are available",

@@ -11,29 +11,6 @@
 namespace weft::train {
 namespace {
 
-// Pieces lie in a group's buffer in its order, without gaps.
-std::vector<optim::Group> groups_of(const nn::ParameterStore& parameters) {
-  std::vector<optim::Group> groups;
-  for (const auto& group : parameters.groups()) {
-    optim::Group& flat = groups.emplace_back();
-    flat.weight_decay = group.weight_decay;
-    flat.master = group.master;
-    int64_t offset = 0;
-    for (const int parameter : group.pieces) {
-      const int64_t size = parameters.piece(parameter).range.size();
-      flat.parts.push_back({parameters.path(parameter), offset, size});
-      offset += size;
-    }
-  }
-  return groups;
-}
-
-std::vector<at::Tensor> gradients_of(const nn::ParameterStore& parameters) {
-  std::vector<at::Tensor> gradients;
-  for (const auto& group : parameters.groups()) gradients.push_back(group.gradient);
-  return gradients;
-}
-
 void check_finite(const execute::StepFacts& facts) {
   if (std::isfinite(facts.loss) && std::isfinite(facts.gradient_norm)) return;
   throw Error(fmt::format(
@@ -45,16 +22,66 @@ void check_finite(const execute::StepFacts& facts) {
 
 }  // namespace
 
-RunOptimizer::RunOptimizer(const run::RunNode& run, nn::ParameterStore& parameters)
-    : run_(run), optimizer_(optim::make_optimizer(*run.optimizer, groups_of(parameters))) {}
+RunOptimizer::RunOptimizer(const recipe::Timetable& timetable, std::vector<recipe::ParameterRule> rules,
+                           const model::ModelDescription& model, nn::ParameterStore& parameters)
+    : timetable_(timetable), rules_(std::move(rules)) {
+  for (const model::ParameterDescription& parameter : model.parameters) classes_.push_back(parameter.parameter_class);
+  optimizer_ = optim::make_optimizer(*timetable.at(0).optimizer, cut_groups(parameters));
+}
+
+bool RunOptimizer::alike(int left, int right) const {
+  const auto a = static_cast<size_t>(left), b = static_cast<size_t>(right);
+  const recipe::ParameterRule &one = rules_.at(a), &other = rules_.at(b);
+  return one.rate == other.rate && one.epsilon == other.epsilon && one.decay == other.decay &&
+         timetable_.same_factors(classes_.at(a), classes_.at(b));
+}
+
+// Parameters lie in a store's group in its order, without gaps; neighbours that change alike are one group here.
+std::vector<optim::Group> RunOptimizer::cut_groups(const nn::ParameterStore& parameters) {
+  std::vector<optim::Group> groups;
+  for (size_t number = 0; number < parameters.groups().size(); ++number) {
+    const auto& stored = parameters.groups()[number];
+    int64_t offset = 0;
+    for (const int& parameter : stored.pieces) {
+      if (&parameter == &stored.pieces.front() || !alike(pieces_.back().parameter, parameter)) {
+        const recipe::ParameterRule& rule = rules_.at(static_cast<size_t>(parameter));
+        pieces_.push_back({number, offset, 0, parameter});
+        groups.push_back({rule.epsilon, rule.decay, {}, {}});
+      }
+      const int64_t size = parameters.piece(parameter).range.size();
+      groups.back().parts.push_back({parameters.path(parameter), pieces_.back().size, size});
+      pieces_.back().size += size;
+      offset += size;
+    }
+  }
+  for (size_t index = 0; index < groups.size(); ++index) {
+    const Piece& piece = pieces_[index];
+    groups[index].master = parameters.groups()[piece.group].master.narrow(0, piece.offset, piece.size);
+  }
+  return groups;
+}
+
+std::vector<at::Tensor> RunOptimizer::gradients(const nn::ParameterStore& parameters) const {
+  std::vector<at::Tensor> gradients;
+  for (const Piece& piece : pieces_) {
+    gradients.push_back(parameters.groups()[piece.group].gradient.narrow(0, piece.offset, piece.size));
+  }
+  return gradients;
+}
 
 double RunOptimizer::learning_rate(int64_t step) const {
-  return run_.optimizer->learning_rate * recipe::rate_factor(run_.phases, step);
+  return timetable_.at(step).optimizer->learning_rate * timetable_.rate_factor(step);
 }
 
 void RunOptimizer::apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) {
   check_finite(facts);
-  optimizer_->step(gradients_of(parameters), facts.gradient_norm, learning_rate(facts.step));
+  const double rate = timetable_.at(facts.step).optimizer->learning_rate;
+  std::vector<double> rates;
+  for (const Piece& piece : pieces_) {
+    const auto parameter = static_cast<size_t>(piece.parameter);
+    rates.push_back(rate * timetable_.rate_factor(facts.step, classes_[parameter]) * rules_[parameter].rate);
+  }
+  optimizer_->step(gradients(parameters), facts.gradient_norm, rates);
   parameters.refresh_compute_copies();
 }
 

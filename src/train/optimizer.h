@@ -9,16 +9,19 @@
 #include "execute/optimizer_step.h"
 #include "nn/parameter_store.h"
 #include "optim/optimizer.h"
-#include "run/run_node.h"
+#include "recipe/parametrisation.h"
+#include "recipe/timetable.h"
 
 namespace weft::train {
 
 class RunOptimizer final : public execute::OptimizerStep {
  public:
-  // `run` must outlive it.
-  RunOptimizer(const run::RunNode& run, nn::ParameterStore& parameters);
+  // `timetable` must outlive it; rules and classes are the parameters', by index.
+  RunOptimizer(const recipe::Timetable& timetable, std::vector<recipe::ParameterRule> rules,
+               const model::ModelDescription& model, nn::ParameterStore& parameters);
 
-  [[nodiscard]] double learning_rate(int64_t step) const;  // steps count from 0
+  // Of classes without rates of their own, before factors of the parametrisation; steps count from 0.
+  [[nodiscard]] double learning_rate(int64_t step) const;
 
   // Throws Error naming the step, before anything changes, where loss or norm is not finite.
   void apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) override;
@@ -29,7 +32,20 @@ class RunOptimizer final : public execute::OptimizerStep {
   void restore_steps(int64_t steps) { optimizer_->restore_steps(steps); }
 
  private:
-  const run::RunNode& run_;
+  // A run of parameters in one of the store's buffers that change alike.
+  struct Piece {
+    size_t group = 0;  // of the store
+    int64_t offset = 0, size = 0;
+    int parameter = 0;  // one of them
+  };
+  [[nodiscard]] bool alike(int left, int right) const;
+  [[nodiscard]] std::vector<optim::Group> cut_groups(const nn::ParameterStore& parameters);
+  [[nodiscard]] std::vector<at::Tensor> gradients(const nn::ParameterStore& parameters) const;
+
+  const recipe::Timetable& timetable_;
+  std::vector<recipe::ParameterRule> rules_;
+  std::vector<model::ParameterClass> classes_;
+  std::vector<Piece> pieces_;  // one a group of the optimizer
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "model/describe.h"
+#include "run/timetable.h"
 #include "train/initial_weights.h"
 #include "train/small_run.h"
 
@@ -16,15 +17,17 @@ namespace {
 struct Trained {
   explicit Trained(run::RunNode configuration)
       : run(std::move(configuration)),
-        model(model::describe(run.model)),
+        timetable(run::timetable_of(run)),
+        model(run::describe(run)),
         parameters(model, frozen_parameters(run.train, model), at::kFloat, at::kCPU),
-        optimizer(run, parameters) {
+        optimizer(timetable, run::parameter_rules(run, model), model, parameters) {
     initialize_parameters(parameters, model, run.train);
     parameters.begin_step();
     parameters.finish_gradients();
     for (const auto& group : parameters.groups()) group.gradient.fill_(0.5);
   }
   run::RunNode run;
+  recipe::Timetable timetable;
   model::ModelDescription model;
   nn::ParameterStore parameters;
   RunOptimizer optimizer;
@@ -58,6 +61,40 @@ TEST(RunOptimizer, RateIsThePhasesTimesTheOptimizers) {
   EXPECT_DOUBLE_EQ(trained.optimizer.learning_rate(0), 0.125);
   EXPECT_DOUBLE_EQ(trained.optimizer.learning_rate(3), 0.5);
   EXPECT_DOUBLE_EQ(trained.optimizer.learning_rate(100), 0.5);
+}
+
+// What one step changes follows from the parameter's class: Adam's first step is the rate itself, whatever the
+// gradient, plus the share that decays.
+TEST(RunOptimizer, EachClassLearnsAtItsRate) {
+  run::RunNode run = small_run();
+  run.train.frozen = {};
+  recipe::XmodelParametrisation xmodel;
+  xmodel.base_width = 2;  // m = 4
+  run.parametrisation = xmodel;
+  recipe::LinearPhase phase;
+  phase.steps = 1;
+  phase.start = 0.0;
+  phase.end = 0.5;
+  auto head = std::make_unique<recipe::OfClass<recipe::ClassRates, model::ParameterClass::kHead>>();
+  head->end = 0.25;
+  phase.rates.slots.emplace_back().put(std::move(head));
+  run.phases.slots.emplace_back(phase);
+  run.optimizer->learning_rate = 0.01;
+  Trained trained(std::move(run));
+  ASSERT_FALSE(trained.run.model.head->tied());
+  std::vector<at::Tensor> before;
+  for (int index = 0; index < static_cast<int>(trained.parameters.size()); ++index) {
+    before.push_back(trained.parameters.master(index).clone());
+  }
+  trained.optimizer.apply(trained.parameters, {0, 1.0, 2.0});
+  for (size_t index = 0; index < before.size(); ++index) {
+    const model::ParameterDescription& parameter = trained.model.parameters[index];
+    const bool embedding = parameter.path == "embedding.weight", of_head = parameter.path == "head.weight";
+    const double rate = 0.01 * (embedding ? 0.5 : of_head ? 0.25 : 0.125);
+    const double decay = parameter.shape.size() == 2 ? 0.1 : 0;
+    const at::Tensor wanted = before[index] * (1 - rate * decay) - rate;
+    EXPECT_TRUE(at::allclose(trained.parameters.master(static_cast<int>(index)), wanted, 1e-5, 1e-7)) << parameter.path;
+  }
 }
 
 TEST(RunOptimizer, StateNamesEveryParameterThatLearns) {

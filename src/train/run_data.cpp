@@ -1,6 +1,7 @@
 #include "train/run_data.h"
 
 #include "run/load.h"
+#include "run/timetable.h"
 
 namespace weft::train {
 
@@ -12,7 +13,7 @@ RunData open_data(run::RunNode& run) {
   }
   opened.dataset =
       std::make_shared<data::Dataset>(run.data, opened.tokenizer, static_cast<uint64_t>(run.model.vocabulary.get()),
-                                      static_cast<uint64_t>(run.train.seed));
+                                      static_cast<uint64_t>(run.train.seed), run::data_phases(run));
   return opened;
 }
 

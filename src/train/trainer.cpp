@@ -16,9 +16,9 @@
 #include "base/machine.h"
 #include "config/toml.h"
 #include "config/tree.h"
-#include "model/describe.h"
 #include "nn/segments.h"
 #include "run/load.h"
+#include "run/timetable.h"
 #include "serve/generate.h"
 #include "train/batch.h"
 #include "train/initial_weights.h"
@@ -36,13 +36,15 @@ bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0
 }  // namespace
 
 Trainer::Trainer(run::RunNode run, const TrainRequest& request) : run_(std::move(run)), request_(request) {
+  run::check_trainable(run_);
+  timetable_ = std::make_unique<const recipe::Timetable>(run::timetable_of(run_));
   join_ranks();
   open_folder();
   data_ = request_.data.dataset != nullptr ? request_.data : open_data(run_);
   make_model();
-  make_schedule();
   prepare_samples();
   load();
+  enter_phase();
   write_start();
 }
 
@@ -67,7 +69,7 @@ void Trainer::open_folder() {
 }
 
 void Trainer::make_model() {
-  model_ = model::describe(run_.model);
+  model_ = run::describe(run_);
   const std::vector<bool> frozen = frozen_parameters(run_.train, model_);
   const uint64_t available = available_memory() / static_cast<uint64_t>(ranks_on_this_machine(ranks_->world()));
   const std::string shortage = memory_shortage(run_, model_, frozen, available);
@@ -77,11 +79,14 @@ void Trainer::make_model() {
                                                      ranks_->store_layout(run_.train.strict));
   traffic_ = std::make_unique<execute::ParameterTraffic>(model_, *parameters_, *ranks_);
   executor_ = std::make_unique<execute::Executor>(model_, nn::build_segments(model_), *parameters_, ranks_.get());
-  optimizer_ = std::make_unique<RunOptimizer>(run_, *parameters_);
+  optimizer_ = std::make_unique<RunOptimizer>(*timetable_, run::parameter_rules(run_, model_), model_, *parameters_);
 }
 
-void Trainer::make_schedule() {
-  cut_ = run::batch_cut(run_);
+// What a step's batch needs, made anew where it changes.
+void Trainer::enter_phase() {
+  const recipe::Stretch* stretch = &timetable_->at(now_.step);
+  if (stretch == std::exchange(stretch_, stretch)) return;
+  cut_ = run::batch_cut(run_, stretch->global_batch);
   const schedule::Layout& layout = ranks_->layout();
   const schedule::Schedule stage_level = schedule::accumulate(model_, static_cast<int32_t>(cut_.micro_batches));
   schedule_ = schedule::expand(stage_level, model_, layout);
@@ -132,6 +137,7 @@ void Trainer::resume() {
   now_ = load_checkpoint(newest->folder, state());
   saved_step_ = now_.step;
   check_step(newest->folder);
+  check_samples(newest->folder);
 }
 
 // The model must be the same and so must the data, whose samples go on where the other run stood; rates, batch and
@@ -149,6 +155,17 @@ void Trainer::branch() {
   const std::filesystem::path folder = checkpoints / checkpoint_name(request_.branch->step);
   now_ = load_checkpoint(folder, state());
   check_step(folder);
+  check_samples(folder);
+}
+
+// Phases of other sequences begin at samples, and those follow from the batches before them.
+void Trainer::check_samples(const std::filesystem::path& checkpoint) const {
+  const int64_t expected = timetable_->samples_before(now_.step);
+  if (now_.samples == expected || run::data_phases(run_).size() == 1) return;
+  throw InputError(
+      fmt::format("{}: {} sequences were consumed, but the phases' batches up to step {} make {}; where phases change "
+                  "the context or the mixture, those before the step must have the batches of the run",
+                  checkpoint.string(), now_.samples, now_.step, expected));
 }
 
 void Trainer::check_step(const std::filesystem::path& checkpoint) const {
@@ -230,6 +247,7 @@ int64_t Trainer::target_tokens(const std::vector<data::SampleBatch>& own) const 
 
 void Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
+  enter_phase();
   std::vector<data::SampleBatch> batches;
   std::vector<nn::MicroBatch> micro_batches;
   for (int64_t index = 0; index < cut_.micro_batches; ++index) {

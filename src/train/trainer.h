@@ -16,6 +16,7 @@
 #include "execute/ranks.h"
 #include "model/description.h"
 #include "nn/parameter_store.h"
+#include "recipe/timetable.h"
 #include "run/layout.h"
 #include "run/run_node.h"
 #include "schedule/schedule.h"
@@ -70,7 +71,8 @@ class Trainer {
   void join_ranks();
   void open_folder();
   void make_model();
-  void make_schedule();
+  void enter_phase();
+  void check_samples(const std::filesystem::path& checkpoint) const;
   void prepare_samples();
   void load();
   void resume();
@@ -99,6 +101,8 @@ class Trainer {
   std::unique_ptr<execute::ParameterTraffic> traffic_;
   std::unique_ptr<execute::Executor> executor_;
   std::unique_ptr<RunOptimizer> optimizer_;
+  std::unique_ptr<const recipe::Timetable> timetable_;  // of run_
+  const recipe::Stretch* stretch_ = nullptr;            // that cut_ and schedule_ were made for
   run::BatchCut cut_;
   schedule::Schedule schedule_;
   std::vector<data::TokenId> sample_prompt_;

@@ -94,6 +94,22 @@ std::string newest_text(const std::filesystem::path& checkpoints) {
   throw InputError(message);
 }
 
+// Where the sources stood must follow from the phases; else the samples before the step were others than these phases
+// say, and those behind it would not go on from them.
+void check_cursors(const CheckpointReader& reader, const data::Dataset& dataset) {
+  const Manifest& manifest = reader.manifest();
+  const auto cursors = dataset.order().cursors(static_cast<uint64_t>(manifest.samples));
+  for (size_t source = 0; source < manifest.sources.size() && source < cursors.size(); ++source) {
+    const ManifestSource& stood = manifest.sources[source];
+    const data::SampleOrder::Cursor& now = cursors[source];
+    if (stood.epoch == static_cast<int64_t>(now.epoch) && stood.index == static_cast<int64_t>(now.index)) continue;
+    throw InputError(fmt::format(
+        "{}: behind step {} the source {} stood at sample {} of epoch {}; with this context, mixture and phases it "
+        "would stand at {} of {}. A new context or mixture belongs to a phase that begins at the step",
+        reader.folder().string(), manifest.step, stood.name, stood.index, stood.epoch, now.index, now.epoch));
+  }
+}
+
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& checkpoints, const TrainedState& state, const Progression& now) {
@@ -118,6 +134,7 @@ Progression load_checkpoint(const std::filesystem::path& folder, const TrainedSt
   CheckpointReader reader(folder);
   const Manifest& manifest = reader.manifest();
   if (manifest.data_fingerprint != state.dataset.fingerprint().hash()) refuse_data(reader, state.dataset);
+  check_cursors(reader, state.dataset);
   checkpoint::load_training_state(reader, state_tensors(state, Parts::kHeld), checkpoint_ranks(state));
   state.parameters.refresh_compute_copies();
   state.optimizer.restore_steps(manifest.step);

@@ -15,12 +15,12 @@ ENGINE = sys.argv[1]
 RUN_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "small.toml")
 
 
-def command(out, *options):
-    return [ENGINE, "train", RUN_FILE, "--out", out, "--json", *options]
+def command(out, *options, run_file=RUN_FILE):
+    return [ENGINE, "train", run_file, "--out", out, "--json", *options]
 
 
-def train(out, *options, code=0, **how):
-    done = subprocess.run(command(out, *options), capture_output=True, text=True, **how)
+def train(out, *options, code=0, run_file=RUN_FILE, **how):
+    done = subprocess.run(command(out, *options, run_file=run_file), capture_output=True, text=True, **how)
     assert done.returncode == code, f"exit code {done.returncode}, expected {code}:\n{done.stderr}"
     return json.loads(done.stdout) if code == 0 else done.stderr
 
@@ -209,6 +209,52 @@ def test_bf16_and_frozen(folder):
     for row, expected in zip(rows(out), rows(plain), strict=True):
         assert abs(row["loss"] - expected["loss"]) < 0.03, (row, expected)
     assert rows(out)[-1]["loss"] < rows(out)[0]["loss"] - 0.1
+
+
+def batches(out):
+    return {row["step"]: (row["sample_ids"], row["tokens"]) for row in rows(out, "batches.jsonl")}
+
+
+def test_phases(folder):
+    """Seven steps of 4 x 8 between steps of 7 x 16 and of 9 x 16; every sample once, whatever was killed or branched."""
+    phases = {"run_file": os.path.join(os.path.dirname(RUN_FILE), "phases.toml")}
+    whole, parts, branch = folder + "/whole", folder + "/parts", folder + "/branch"
+    expected = train(whole, "--set", "checkpoint.keep=99", **phases)
+    read = batches(whole)
+    shapes = [(len(read[step][0]), len(read[step][1][0])) for step in range(1, 21)]
+    assert shapes == [(7, 16)] * 5 + [(4, 8)] * 7 + [(9, 16)] * 8, shapes
+    assert [sample for step in range(1, 21) for sample in read[step][0]] == list(range(7 * 5 + 4 * 7 + 9 * 8))
+    rates = [row["learning_rate"] for row in rows(whole)]
+    assert rates[:5] == [2e-4, 4e-4, 6e-4, 8e-4, 1e-3] and rates[5:12] == [1e-3] * 7 and rates[19] == 1e-4, rates
+    for steps in (3, 8, 14, 20):
+        train(parts, "--steps", str(steps), *(["--resume"] if os.path.exists(parts) else []), **phases)
+    assert batches(parts) == read
+    assert [row["loss"] for row in rows(parts)] == [row["loss"] for row in rows(whole)]
+
+    last = ("--set", "phases.2.end=0.5")
+    train(branch, "--branch", "10", "--from", whole, *last, **phases)
+    assert batches(branch) == {step: read[step] for step in range(11, 21)}, "another decay, the same text"
+    assert train(folder + "/same", "--branch", "10", "--from", whole, **phases)["parameter_hash"] == expected["parameter_hash"]
+    message = train(folder + "/bad", "--branch", "5", "--from", whole, "--set", "phases.0.global_batch=8", code=2, **phases)
+    assert "35 sequences were consumed" in message, message
+    message = train(folder + "/bad", "--branch", "10", "--from", whole, "--set", "data.weights=[3.0, 1.0]", code=2, **phases)
+    assert "stood at sample" in message, message
+
+
+def test_phases_refused(folder):
+    phases = {"run_file": os.path.join(os.path.dirname(RUN_FILE), "phases.toml")}
+    out = folder + "/bad"
+    for setting, reason in (("phases.2.optimizer.kind=muon", 'phases.2.optimizer.kind is "muon"'),
+                            ("phases.2.precision=fp8", 'phases.2.precision is "fp8"'),
+                            ("phases.2.precision=bf16", "phases.2.precision"),
+                            ("phases.1.optimizer={kind='adamw', weight_decay=0.5}", "phases.1.optimizer.weight_decay"),
+                            ("optimizer.kind=muon", 'optimizer.kind is "muon"'),
+                            ("phases.2.weights=[0.0, 0.0]", "phases.2.weights: their sum is 0"),
+                            ("phases.1.context=17", "phases.1.context is 17")):
+        message = train(out, "--set", setting, code=2, **phases)
+        assert reason in message, (setting, message)
+    assert not os.path.exists(out)
+    train(out, "--set", "phases.2.precision=fp8", "--steps", "12", **phases)
 
 
 def test_memory(folder):
