@@ -10,7 +10,8 @@
 #include "config/tree.h"
 #include "data/dataset.h"
 #include "model/describe.h"
-#include "recipe/phase.h"
+#include "recipe/timetable.h"
+#include "run/timetable.h"
 
 namespace weft::app {
 namespace {
@@ -75,7 +76,7 @@ void describe(Explanation& explanation) {
       return;
     }
   }
-  explanation.description = model::describe(run.model);
+  explanation.description = run::describe(run);
 }
 
 std::string_view optimizer_group(const run::RunNode& run, const model::ParameterDescription& parameter) {
@@ -96,7 +97,8 @@ std::string initializer_text(const model::Initializer& initializer) {
 }
 
 int64_t stable_tokens(const run::RunNode& run) {
-  return recipe::stable_steps(run.phases, run.train.steps) * run.train.global_batch * run.data.context;
+  const recipe::Timetable timetable = run::timetable_of(run);
+  return timetable.tokens_before(timetable.stable_steps(run.train.steps));
 }
 
 std::string fields_text(const run::LoadedRun& run, bool colour) {
@@ -126,24 +128,80 @@ std::string fields_text(const run::LoadedRun& run, bool colour) {
   return text;
 }
 
-std::string parameters_text(const run::RunNode& run, const model::ModelDescription& description) {
-  size_t path_width = 0, shape_width = 0, init_width = 0, class_width = 0;
-  const auto shape_text = [](const model::ParameterDescription& parameter) {
-    return fmt::format("{}", fmt::join(parameter.shape, " x "));
-  };
-  for (const model::ParameterDescription& parameter : description.parameters) {
-    path_width = std::max(path_width, parameter.path.size());
-    shape_width = std::max(shape_width, shape_text(parameter).size());
-    init_width = std::max(init_width, initializer_text(parameter.initializer).size());
-    class_width = std::max(class_width, model::parameter_class_name(parameter.parameter_class).size());
+std::vector<Update> updates(const run::RunNode& run, const model::ModelDescription& description) {
+  const auto& settings = dynamic_cast<const recipe::AdamW&>(*run.optimizer);
+  const std::vector<recipe::ParameterRule> rules = run::parameter_rules(run, description);
+  std::vector<Update> updates;
+  for (size_t index = 0; index < rules.size(); ++index) {
+    const model::ParameterDescription& parameter = description.parameters[index];
+    Update& update = updates.emplace_back();
+    if (run::frozen(run.train, parameter.path)) continue;
+    update.rate = settings.learning_rate * rules[index].rate;
+    update.epsilon = settings.epsilon * rules[index].epsilon;
+    update.decay = update.rate * settings.weight_decay * rules[index].decay;
+    update.size = update.rate * settings.update_size(parameter);
+  }
+  return updates;
+}
+
+namespace {
+
+// Columns as wide as their widest cell.
+std::string aligned(const std::vector<std::vector<std::string>>& table) {
+  std::vector<size_t> widths;
+  for (const auto& row : table) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t column = 0; column < row.size(); ++column) {
+      widths[column] = std::max(widths[column], row[column].size());
+    }
   }
   std::string text;
-  for (const model::ParameterDescription& parameter : description.parameters) {
-    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<{}}  {}\n", parameter.path, path_width, shape_text(parameter),
-                        shape_width, model::parameter_class_name(parameter.parameter_class), class_width,
-                        initializer_text(parameter.initializer), init_width, optimizer_group(run, parameter));
+  for (const auto& row : table) {
+    std::string line;
+    for (size_t column = 0; column < row.size(); ++column) {
+      line += fmt::format("{:<{}}", row[column], column + 1 < row.size() ? widths[column] + 2 : 0);
+    }
+    text += line + "\n";
   }
   return text;
+}
+
+}  // namespace
+
+std::string phases_text(const run::RunNode& run) {
+  if (run.phases.slots.empty()) return "";
+  std::vector<std::vector<std::string>> table = {
+      {"phase", "kind", "steps", "batch", "context", "tokens", "optimizer", "precision", "factor of the rate"}};
+  const recipe::Timetable timetable = run::timetable_of(run);
+  for (const recipe::Stretch& stretch : timetable.stretches()) {
+    std::string factors = fmt::format("{} to {}", stretch.factors.start, stretch.factors.end);
+    for (const auto& entry : stretch.phase->rates.slots) {
+      const recipe::FactorEnds& ends = stretch.of_class.at(static_cast<size_t>(entry->of()));
+      factors += fmt::format(", {} {} to {}", entry->kind(), ends.start, ends.end);
+    }
+    table.push_back({fmt::format("{}", table.size() - 1), std::string(stretch.phase->kind()),
+                     fmt::format("{} to {}", grouped_text(stretch.first_step + 1),
+                                 grouped_text(stretch.first_step + stretch.steps)),
+                     grouped_text(stretch.global_batch), grouped_text(stretch.context),
+                     grouped_text(stretch.steps * stretch.tokens_per_step()), std::string(stretch.optimizer->kind()),
+                     stretch.precision, factors});
+  }
+  return aligned(table);
+}
+
+std::string parameters_text(const run::RunNode& run, const model::ModelDescription& description) {
+  std::vector<std::vector<std::string>> table = {
+      {"path", "shape", "class", "init", "group", "rate", "epsilon", "decay", "update"}};
+  const std::vector<Update> all = updates(run, description);
+  for (size_t index = 0; index < all.size(); ++index) {
+    const model::ParameterDescription& parameter = description.parameters[index];
+    table.push_back({parameter.path, fmt::format("{}", fmt::join(parameter.shape, " x ")),
+                     std::string(model::parameter_class_name(parameter.parameter_class)),
+                     initializer_text(parameter.initializer), std::string(optimizer_group(run, parameter)),
+                     fmt::format("{:.4g}", all[index].rate), fmt::format("{:.4g}", all[index].epsilon),
+                     fmt::format("{:.4g}", all[index].decay), fmt::format("{:.4g}", all[index].size)});
+  }
+  return aligned(table);
 }
 
 std::string totals_text(const Explanation& explanation) {
@@ -158,10 +216,10 @@ std::string totals_text(const Explanation& explanation) {
   } else {
     text += fmt::format("the model's size is not known: {}\n", explanation.unknown);
   }
-  const int64_t tokens = run.train.steps * run.train.global_batch * run.data.context;
-  return text + fmt::format("{} tokens in {} steps of {}; {} before the decay\n", grouped_text(tokens),
-                            grouped_text(run.train.steps), grouped_text(run.train.global_batch * run.data.context),
-                            grouped_text(stable_tokens(run)));
+  const recipe::Timetable timetable = run::timetable_of(run);
+  return text + fmt::format("{} tokens in {} steps of {}; {} before the decay\n",
+                            grouped_text(timetable.tokens_before(run.train.steps)), grouped_text(run.train.steps),
+                            grouped_text(timetable.at(0).tokens_per_step()), grouped_text(stable_tokens(run)));
 }
 
 OrderedJson explanation_json(const Explanation& explanation, Table table) {
@@ -187,12 +245,20 @@ OrderedJson explanation_json(const Explanation& explanation, Table table) {
   answer["flops_per_token"] = description.flops_per_token(run.data.context);
   if (table == Table::kWithout) return answer;
   OrderedJson parameters = OrderedJson::array();
-  for (const model::ParameterDescription& parameter : description.parameters) {
+  const std::vector<Update> all = updates(run, description);
+  for (size_t index = 0; index < all.size(); ++index) {
+    const model::ParameterDescription& parameter = description.parameters[index];
     parameters.push_back({{"path", parameter.path},
                           {"shape", parameter.shape},
                           {"class", model::parameter_class_name(parameter.parameter_class)},
                           {"init", initializer_text(parameter.initializer)},
-                          {"group", optimizer_group(run, parameter)}});
+                          {"group", optimizer_group(run, parameter)},
+                          {"fan_in", parameter.fan_in},
+                          {"fan_out", parameter.fan_out},
+                          {"rate", all[index].rate},
+                          {"epsilon", all[index].epsilon},
+                          {"decay", all[index].decay},
+                          {"update", all[index].size}});
   }
   answer["table"] = std::move(parameters);
   return answer;

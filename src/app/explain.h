@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json_fwd.h"
 #include "model/description.h"
@@ -23,14 +24,26 @@ void describe(Explanation& explanation);
 // The optimizer group of a parameter: "decay", "no_decay" or "frozen".
 [[nodiscard]] std::string_view optimizer_group(const run::RunNode& run, const model::ParameterDescription& parameter);
 
+// What [optimizer] and the parametrisation make of a parameter, at the rate that the phases multiply. All 0 where it is
+// frozen.
+struct Update {
+  double rate = 0;
+  double epsilon = 0;
+  double decay = 0;  // share lost a step at this rate
+  double size = 0;   // expected root mean square of a step's change, decay aside (docs/parametrisation.md)
+};
+// One a parameter.
+[[nodiscard]] std::vector<Update> updates(const run::RunNode& run, const model::ModelDescription& description);
+
 // "normal 0.02", "zeros", "ones".
 [[nodiscard]] std::string initializer_text(const model::Initializer& initializer);
 
 // Tokens of all phases before the decay, warm-up included.
 [[nodiscard]] int64_t stable_tokens(const run::RunNode& run);
 
-// For people: a line a field, by section; a line a parameter; the totals.
+// For people: a line a field, by section; a line a phase; a line a parameter; the totals.
 [[nodiscard]] std::string fields_text(const run::LoadedRun& run, bool colour);
+[[nodiscard]] std::string phases_text(const run::RunNode& run);
 [[nodiscard]] std::string parameters_text(const run::RunNode& run, const model::ModelDescription& description);
 [[nodiscard]] std::string totals_text(const Explanation& explanation);
 

@@ -18,6 +18,7 @@ ExitCode run_explain(const Invocation& invocation) {
     text = dump_json(explanation_json(explanation, parameters ? Table::kWith : Table::kWithout)) + "\n";
   } else {
     text = fields_text(explanation.run, colour_wanted()) + "\n";
+    if (const std::string phases = phases_text(explanation.run.node); !phases.empty()) text += phases + "\n";
     if (parameters) text += parameters_text(explanation.run.node, *explanation.description) + "\n";
     text += totals_text(explanation);
   }
