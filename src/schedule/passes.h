@@ -51,8 +51,9 @@ enum class MessagePlace : uint8_t {
 [[nodiscard]] Schedule limit_run_ahead(const Schedule& schedule, int32_t messages);
 
 // Which segments of the model each stage holds: cut only in front of a layer, so that one value crosses; embedding with
-// the first stage, head and loss with the last; the largest sum of FLOPs of a role as small as possible. InputError
-// where there are more stages than layers.
-[[nodiscard]] Schedule assign_segments(Schedule schedule, const model::ModelDescription& model);
+// the first stage, head and loss with the last; the largest sum of FLOPs of a role, of sequences of `length` tokens, as
+// small as possible. That is exact where a role has one stage or all layers cost the same, otherwise what moving single
+// layers reaches. InputError where there are more stages than layers.
+[[nodiscard]] Schedule assign_segments(Schedule schedule, const model::ModelDescription& model, int64_t length = 2048);
 
 }  // namespace weft::schedule
