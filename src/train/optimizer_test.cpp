@@ -67,7 +67,9 @@ TEST(RunOptimizer, RateIsThePhasesTimesTheOptimizers) {
 // gradient, plus the share that decays.
 TEST(RunOptimizer, EachClassLearnsAtItsRate) {
   run::RunNode run = small_run();
-  run.train.frozen = {};
+  run.model.head = model::TiedHead();
+  run.model.positions = 4;
+  run.model.position = model::LearnedPositions();  // beside the tied table, and of another class
   recipe::XmodelParametrisation xmodel;
   xmodel.base_width = 2;  // m = 4
   run.parametrisation = xmodel;
@@ -75,13 +77,12 @@ TEST(RunOptimizer, EachClassLearnsAtItsRate) {
   phase.steps = 1;
   phase.start = 0.0;
   phase.end = 0.5;
-  auto head = std::make_unique<recipe::OfClass<recipe::ClassRates, model::ParameterClass::kHead>>();
-  head->end = 0.25;
-  phase.rates.slots.emplace_back().put(std::move(head));
+  auto tied = std::make_unique<recipe::OfClass<recipe::ClassRates, model::ParameterClass::kTied>>();
+  tied->end = 0.25;
+  phase.rates.slots.emplace_back().put(std::move(tied));
   run.phases.slots.emplace_back(phase);
   run.optimizer->learning_rate = 0.01;
   Trained trained(std::move(run));
-  ASSERT_FALSE(trained.run.model.head->tied());
   std::vector<at::Tensor> before;
   for (int index = 0; index < static_cast<int>(trained.parameters.size()); ++index) {
     before.push_back(trained.parameters.master(index).clone());
@@ -89,8 +90,8 @@ TEST(RunOptimizer, EachClassLearnsAtItsRate) {
   trained.optimizer.apply(trained.parameters, {0, 1.0, 2.0});
   for (size_t index = 0; index < before.size(); ++index) {
     const model::ParameterDescription& parameter = trained.model.parameters[index];
-    const bool embedding = parameter.path == "embedding.weight", of_head = parameter.path == "head.weight";
-    const double rate = 0.01 * (embedding ? 0.5 : of_head ? 0.25 : 0.125);
+    const bool tied_table = parameter.path == "embedding.weight", position = parameter.path == "position.weight";
+    const double rate = 0.01 * (position ? 0.5 : tied_table ? 0.25 : 0.125);
     const double decay = parameter.shape.size() == 2 ? 0.1 : 0;
     const at::Tensor wanted = before[index] * (1 - rate * decay) - rate;
     EXPECT_TRUE(at::allclose(trained.parameters.master(static_cast<int>(index)), wanted, 1e-5, 1e-7)) << parameter.path;
