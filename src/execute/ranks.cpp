@@ -25,18 +25,23 @@ Ranks::Ranks(const schedule::Layout& layout, comm::World& world)
     : layout_(layout),
       sets_(sets_of(layout)),
       groups_(world, layout.mesh(),
-              {sets_.world, sets_.tensor, sets_.context, sets_.shards, sets_.replicas, sets_.copies, sets_.holders}) {}
+              {sets_.world, sets_.role, sets_.pipeline, sets_.tensor, sets_.context, sets_.shards, sets_.replicas,
+               sets_.copies, sets_.holders}),
+      pipeline_backward_(
+          world.make_group(groups_.device_mesh().members(sets_.pipeline), sets_.pipeline == 0 ? "none" : "pp back")) {}
 
 Ranks::Sets Ranks::sets_of(const schedule::Layout& layout) {
   const mesh::Mesh mesh = layout.mesh();
   Sets sets{};
-  sets.world = axes(mesh, {"dp", "fsdp", "cp", "tp"});
+  sets.pipeline = axes(mesh, {"pp"});
+  sets.role = axes(mesh, {"dp", "fsdp", "cp", "tp"});
+  sets.world = sets.pipeline | sets.role;
   sets.tensor = axes(mesh, {"tp"});
   sets.context = axes(mesh, {"cp"});
   sets.shards = layout.shards() > 1 ? axes(mesh, {layout.shard_axis()}) : 0;
   sets.copies = axes(mesh, {"dp", "fsdp", "cp"});
   sets.replicas = sets.copies & ~sets.shards;
-  sets.holders = sets.shards | sets.tensor;
+  sets.holders = sets.pipeline | sets.shards | sets.tensor;
   return sets;
 }
 

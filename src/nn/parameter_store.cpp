@@ -66,6 +66,7 @@ ParameterStore::ParameterStore(const model::ModelDescription& model, std::vector
 
 // What each parameter is and which slice of it this rank computes with.
 void ParameterStore::describe(const model::ModelDescription& model, const std::vector<bool>& frozen) {
+  const model::ParameterBuckets buckets = model::parameter_buckets(model);
   for (size_t index = 0; index < frozen.size(); ++index) {
     const model::ParameterDescription& parameter = model.parameters[index];
     Entry entry;
@@ -74,9 +75,15 @@ void ParameterStore::describe(const model::ModelDescription& model, const std::v
     entry.global_shape = parameter.shape;
     entry.frozen = frozen[index];
     entry.weight_decay = parameter.weight_decay;
+    entry.held = held_bucket(buckets.of_parameter[index]);
     Piece& piece = entry.piece;
     piece.parameter = static_cast<int>(index);
     piece.offset.assign(parameter.shape.size(), 0);
+    if (entry.held == Held::kAbsent) {
+      piece.shape.assign(parameter.shape.size(), 0);
+      entries_.push_back(std::move(entry));
+      continue;
+    }
     piece.shape = parameter.shape;
     const model::TensorCut& cut = parameter.tensor_cut;
     int64_t first = layout_.shard.tensor_rank == 0 ? 0 : elements_of(piece.shape);
@@ -91,9 +98,13 @@ void ParameterStore::describe(const model::ModelDescription& model, const std::v
       WEFT_CHECK(dim == 0 || skipped == 0);  // what is not owned is a range of the row-major slice
       first = held.size() == 0 ? 0 : skipped * (elements_of(piece.shape) / held.size());
     }
-    piece.owned = {first, elements_of(piece.shape)};
+    if (entry.held == Held::kOwned) piece.owned = {first, elements_of(piece.shape)};
     entries_.push_back(std::move(entry));
   }
+}
+
+Held ParameterStore::held_bucket(int bucket) const {
+  return layout_.held.empty() ? Held::kOwned : layout_.held.at(static_cast<size_t>(bucket));
 }
 
 // Where it lies.
@@ -151,6 +162,7 @@ void ParameterStore::make_piece(int index) {
 
 void ParameterStore::make_groups() {
   for (int number = 0; number < buckets(); ++number) {
+    if (held_bucket(number) != Held::kOwned) continue;
     const Bucket& bucket = held(number);
     int64_t begin = 0;
     for (const bool weight_decay : {true, false}) {
@@ -172,6 +184,7 @@ void ParameterStore::make_groups() {
 void ParameterStore::initialize(uint64_t seed) {
   for (size_t index = 0; index < entries_.size(); ++index) {
     const Entry& made = entries_[index];
+    if (made.held == Held::kAbsent) continue;
     const RandomKey key = random_key(seed, RandomPurpose::kParameters, 0, xxh64(made.path));
     if (made.master.defined() && made.piece.shape == made.global_shape) {
       fill(made.master, made.initializer, key);
@@ -188,6 +201,7 @@ void ParameterStore::initialize(uint64_t seed) {
 void ParameterStore::cut(int index, const at::Tensor& global, const at::Tensor& out) const {
   const Entry& assigned = entry(index);
   WEFT_CHECK(global.sizes().vec() == assigned.global_shape);
+  if (assigned.held == Held::kAbsent) return;
   const Piece& piece = assigned.piece;
   at::Tensor slice = global;
   if (assigned.cut_dim >= 0) {
@@ -328,6 +342,12 @@ void ParameterStore::close_values(int number) {
   Bucket& bucket = held(number);
   bucket.values.reset();
   for (const int index : bucket.parameters) entry(index).value.reset();
+}
+
+at::Tensor ParameterStore::reduced_gradient(int number) {
+  if (layout_.shards == 1) return open_gradients(number);
+  WEFT_CHECK(held(number).shard_written);
+  return held(number).shard_gradient;
 }
 
 at::Tensor ParameterStore::open_gradients(int number) {

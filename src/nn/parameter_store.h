@@ -25,11 +25,16 @@ struct GradientTarget {
   bool accumulate;    // false: the contents are stale and must be overwritten whole
 };
 
+// Whether a rank holds the parameters of a bucket: not at all, as what it updates, or as a copy of what another
+// pipeline role updates (schedule/roles.h), with gradients of its own.
+enum class Held : uint8_t { kAbsent, kOwned, kBorrowed };
+
 // How the parameters lie over ranks.
 struct StoreLayout {
   Shard shard;              // which slice of each parameter
   int64_t shards = 1;       // of each bucket: ranks that divide masters and optimizer state among them
   int64_t shard_index = 0;  // this rank's
+  std::vector<Held> held;   // by bucket; empty: all owned
 };
 
 // The part of a parameter that a rank's masters hold: elements `range`, row-major, of the box (offset, shape) of the
@@ -71,8 +76,9 @@ class ParameterStore {
   [[nodiscard]] bool frozen(int index) const { return entry(index).frozen; }
   [[nodiscard]] bool weight_decay(int index) const { return entry(index).weight_decay; }
   [[nodiscard]] at::ScalarType compute_type() const { return compute_type_; }
-  // What this rank holds of a parameter.
+  // What this rank holds of a parameter; nothing of one in a bucket that is absent.
   [[nodiscard]] const Piece& piece(int index) const { return entry(index).piece; }
+  [[nodiscard]] Held held_as(int index) const { return entry(index).held; }
 
   // Several parameters as one: matrices below each other, [sum of rows, columns], vectors behind each other. Undefined
   // where they do not lie next to each other (some of them are frozen); gradients: nor if only some were written in
@@ -87,8 +93,8 @@ class ParameterStore {
   void begin_step();              // forgets which gradients were written
   void refresh_compute_copies();  // after master values changed; with shards > 1 of the own part alone
 
-  // What the optimizer changes: the parameters with or without weight decay of one bucket's shard, without gaps. Every
-  // rank has the same groups with the same pieces, some of them empty.
+  // What the optimizer changes: the parameters with or without weight decay of one owned bucket's shard, without gaps.
+  // Every rank of a pipeline role has the same groups with the same pieces, some of them empty.
   struct Group {
     bool weight_decay = true;
     int bucket = 0;
@@ -113,6 +119,9 @@ class ParameterStore {
   at::Tensor open_values(int bucket);
   void close_values(int bucket);
   [[nodiscard]] bool has_values(int bucket) const { return held(bucket).values.defined(); }
+  // The own shard of a bucket's master values, and of its gradient once it was reduced (WEFT_CHECK), flat.
+  [[nodiscard]] const at::Tensor& masters(int bucket) const { return held(bucket).master; }
+  at::Tensor reduced_gradient(int bucket);
   // All gradients of this rank's slices, zeros where nothing was written.
   at::Tensor open_gradients(int bucket);
   // With shards > 1: adds `reduced` to the shard's gradient (or makes it that, first in a step) and frees the whole
@@ -132,6 +141,7 @@ class ParameterStore {
     int cut_dim = -1;  // of the slice, -1: whole
     bool frozen = false;
     bool weight_decay = true;
+    Held held = Held::kOwned;
     int bucket = -1;     // -1: frozen
     int64_t offset = 0;  // of the slice in its bucket, or among the frozen ones, in elements
     Piece piece;
@@ -156,6 +166,7 @@ class ParameterStore {
   void describe(const model::ModelDescription& model, const std::vector<bool>& frozen);
   void place(const model::ModelDescription& model);
   void allocate(at::Device device);
+  [[nodiscard]] Held held_bucket(int bucket) const;
   void make_piece(int index);
   void make_groups();
   [[nodiscard]] at::Tensor joined(std::span<const int> indices, const at::Tensor& flat) const;

@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "model/buckets.h"
+#include "schedule/lower_messages.h"
+#include "schedule/roles.h"
 #include "schedule/schedule.h"
 
 namespace weft::schedule {
@@ -16,21 +18,13 @@ bool is_backward(Op op) { return op == Op::kBackward || op == Op::kBackwardInput
 
 bool on_segments(Op op) { return op == Op::kForward || is_backward(op); }
 
-Actions lower(const Actions& actions, const std::vector<Stage>& stages) {
-  Actions lowered;
-  for (const Action& action : actions) {
-    if (!on_segments(action.op)) {
-      lowered.push_back(action);
-      continue;
-    }
-    const Stage& stage = stages[static_cast<size_t>(action.stage)];
-    for (int32_t i = 0; i < stage.segment_count; ++i) {
-      const int32_t offset = action.op == Op::kForward ? i : stage.segment_count - 1 - i;
-      lowered.push_back(action);
-      lowered.back().segment = stage.first_segment + offset;
+bool has_backward(const Schedule& schedule) {
+  for (const RoleSchedule& role : schedule.roles) {
+    for (const Action& action : role.actions) {
+      if (is_backward(action.op)) return true;
     }
   }
-  return lowered;
+  return false;
 }
 
 Action redistribute(const Action& neighbour, int value, Direction direction) {
@@ -51,15 +45,61 @@ Action on_bucket(Op op, int bucket, int32_t micro_batch = -1) {
   return action;
 }
 
+Action reduce(Purpose purpose) {
+  Action action;
+  action.op = Op::kReduce;
+  action.purpose = purpose;
+  return action;
+}
+
+// One role of a schedule.
 class Expansion {
  public:
-  Expansion(const model::ModelDescription& model, const Layout& layout, int32_t micro_batches)
-      : model_(model),
+  Expansion(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout, int32_t role)
+      : stages_(schedule.stages),
+        model_(model),
         layout_(layout),
-        micro_batches_(micro_batches),
+        micro_batches_(schedule.micro_batches),
+        role_(role),
+        trains_(has_backward(schedule)),
         values_(value_layouts(model, layout)),
         buckets_(model::parameter_buckets(model)),
+        roles_(bucket_roles(model, schedule.stages)),
         reduced_(reduced_buckets(model, layout)) {}
+
+  [[nodiscard]] Actions run(const Actions& stage_level) const {
+    Actions actions = lower(stage_level);
+    actions = redistribute_values(actions);
+    actions = free_values(actions);
+    actions = reduce_gradients(actions);
+    actions = unshard(actions);
+    add_end(actions);
+    return actions;
+  }
+
+ private:
+  // Forward and Backward of a stage become those of its segments. What comes from another role is waited for in front
+  // of them.
+  [[nodiscard]] Actions lower(const Actions& actions) const {
+    const MessageLowering messages(model_, stages_);
+    Actions lowered;
+    for (const Action& action : actions) {
+      if (action.op == Op::kSend || action.op == Op::kReceive) {
+        messages.begin(action, lowered);
+        continue;
+      }
+      WEFT_CHECK(on_segments(action.op));
+      if (action.op != Op::kBackwardWeight) messages.wait_for_inputs(action, lowered);
+      const Stage& stage = stages_[static_cast<size_t>(action.stage)];
+      for (int32_t i = 0; i < stage.segment_count; ++i) {
+        const int32_t offset = action.op == Op::kForward ? i : stage.segment_count - 1 - i;
+        lowered.push_back(action);
+        lowered.back().paired = false;
+        lowered.back().segment = stage.first_segment + offset;
+      }
+    }
+    return lowered;
+  }
 
   [[nodiscard]] Actions redistribute_values(const Actions& actions) const {
     Actions result;
@@ -72,14 +112,15 @@ class Expansion {
     return result;
   }
 
-  // Behind the last forward that reads a value, or writes it where none reads it.
+  // Behind the last forward that reads a value, the last message that takes it along, or what writes it where none
+  // does.
   [[nodiscard]] Actions free_values(const Actions& actions) const {
     std::map<std::pair<int32_t, int32_t>, size_t> last;  // (micro-batch, value) -> index of the action
     for (size_t index = 0; index < actions.size(); ++index) {
       const Action& action = actions[index];
-      if (action.op == Op::kRedistribute && action.direction == Direction::kForward) {
-        last[{action.micro_batch, action.value}] = index;
-      }
+      const bool moves = action.op == Op::kRedistribute || action.op == Op::kSend ||
+                         (action.op == Op::kReceive && action.part == Part::kWait);
+      if (moves && action.direction == Direction::kForward) last[{action.micro_batch, action.value}] = index;
       if (action.op != Op::kForward) continue;
       const model::SegmentDescription& segment = model_.segments[static_cast<size_t>(action.segment)];
       for (const int value : segment.inputs) last[{action.micro_batch, value}] = index;
@@ -131,8 +172,7 @@ class Expansion {
   // A bucket is whole from its first use on until another one needs its place: the one whose last use lies furthest
   // back.
   [[nodiscard]] Actions unshard(const Actions& actions) const {
-    if (layout_.shards() == 1) return actions;
-    if (layout_.zero < 3) return unshard_behind_step(actions);
+    if (layout_.shards() == 1 || layout_.zero < 3) return actions;
     Actions result;
     std::vector<int> whole;  // the latest use last
     for (const Action& action : actions) {
@@ -149,15 +189,39 @@ class Expansion {
       }
       result.push_back(action);
     }
-    // In front of what ends the step: nothing there reads values.
-    const auto tail = std::ranges::find_if(result, [](const Action& action) { return action.op == Op::kReduce; });
-    Actions reshards;
-    for (const int bucket : whole) reshards.push_back(on_bucket(Op::kReshard, bucket));
-    result.insert(tail, reshards.begin(), reshards.end());
+    for (const int bucket : whole) result.push_back(on_bucket(Op::kReshard, bucket));
     return result;
   }
 
- private:
+  // What ends a step, or an evaluation.
+  void add_end(Actions& actions) const {
+    actions.push_back(reduce(Purpose::kLoss));
+    if (!trains_) return;
+    move_borrowed(Direction::kBackward, actions);
+    actions.push_back(reduce(Purpose::kNorm));
+    actions.emplace_back().op = Op::kStep;
+    move_borrowed(Direction::kForward, actions);
+    if (layout_.shards() == 1 || layout_.zero >= 3) return;
+    for (int bucket = 0; bucket < buckets_.count; ++bucket) {
+      if (roles_.holds(role_, bucket)) actions.push_back(on_bucket(Op::kUnshard, bucket));
+    }
+  }
+
+  // Gradients of borrowed buckets to their owners, or new values back.
+  void move_borrowed(Direction direction, Actions& actions) const {
+    for (int bucket = 0; bucket < buckets_.count; ++bucket) {
+      const int32_t owner = roles_.owner[static_cast<size_t>(bucket)];
+      for (const int32_t borrower : roles_.borrowers[static_cast<size_t>(bucket)]) {
+        if (role_ != owner && role_ != borrower) continue;
+        Action action = reduce(Purpose::kTied);
+        action.direction = direction;
+        action.bucket = bucket;
+        action.peer = role_ == owner ? borrower : owner;
+        actions.push_back(action);
+      }
+    }
+  }
+
   static std::vector<bool> reduced_buckets(const model::ModelDescription& model, const Layout& layout) {
     const model::ParameterBuckets buckets = model::parameter_buckets(model);
     const bool all = layout.batch_ranks() * layout.context > 1;
@@ -193,18 +257,14 @@ class Expansion {
     }
   }
 
-  [[nodiscard]] Actions unshard_behind_step(const Actions& actions) const {
-    Actions result = actions;
-    if (result.empty() || result.back().op != Op::kStep) return result;
-    for (int bucket = 0; bucket < buckets_.count; ++bucket) result.push_back(on_bucket(Op::kUnshard, bucket));
-    return result;
-  }
-
+  const std::vector<Stage>& stages_;
   const model::ModelDescription& model_;
   const Layout& layout_;
-  int32_t micro_batches_;
+  int32_t micro_batches_, role_;
+  bool trains_;
   std::vector<ValueLayout> values_;
   model::ParameterBuckets buckets_;
+  BucketRoles roles_;
   std::vector<bool> reduced_;
 };
 
@@ -212,14 +272,11 @@ class Expansion {
 
 Schedule expand(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout) {
   Schedule expanded = schedule;
-  const Expansion expansion(model, layout, schedule.micro_batches);
-  for (RoleSchedule& role : expanded.roles) {
-    Actions actions = lower(role.actions, schedule.stages);
-    actions = expansion.redistribute_values(actions);
-    actions = expansion.free_values(actions);
-    actions = expansion.reduce_gradients(actions);
-    role.actions = expansion.unshard(actions);
+  for (size_t role = 0; role < schedule.roles.size(); ++role) {
+    const Expansion expansion(schedule, model, layout, static_cast<int32_t>(role));
+    expanded.roles[role].actions = expansion.run(schedule.roles[role].actions);
   }
+  add_send_waits(expanded);
   return expanded;
 }
 

@@ -42,7 +42,8 @@ ValueLayout of_output(model::SegmentKind kind, size_t output, const Layout& layo
 
 mesh::Mesh Layout::mesh() const {
   const auto size = [](int64_t degree) { return static_cast<int32_t>(degree); };
-  return {{{"dp", size(data)}, {"fsdp", size(fsdp)}, {"cp", size(context)}, {"tp", size(tensor)}}};
+  return {
+      {{"pp", size(pipeline)}, {"dp", size(data)}, {"fsdp", size(fsdp)}, {"cp", size(context)}, {"tp", size(tensor)}}};
 }
 
 // Every rank already holds what a Replicate reader of an Invariant value needs.

@@ -13,6 +13,7 @@ namespace weft::schedule {
 
 // Degrees of [parallel]. All 1: one rank.
 struct Layout {
+  int64_t pipeline = 1;   // roles, each with its stages of the model
   int64_t data = 1;       // replicas
   int64_t fsdp = 1;       // shards within a replica
   int64_t context = 1;    // parts of each sequence
@@ -21,12 +22,12 @@ struct Layout {
   int zero = 0;           // 1: optimizer state, 2: and gradients, 3: and parameters are divided into shards()
   int whole_buckets = 2;  // with zero = 3: buckets whose values a rank holds whole at a time, at least 1
 
-  [[nodiscard]] int64_t ranks() const { return data * fsdp * context * tensor; }
+  [[nodiscard]] int64_t ranks() const { return pipeline * data * fsdp * context * tensor; }
   [[nodiscard]] int64_t batch_ranks() const { return data * fsdp; }  // ranks that divide the sequences of a batch
   [[nodiscard]] int64_t shards() const { return zero == 0 ? 1 : fsdp > 1 ? fsdp : data; }
   // The mesh axis that shards() lie on.
   [[nodiscard]] std::string_view shard_axis() const { return fsdp > 1 ? "fsdp" : "dp"; }
-  // Axes dp, fsdp, cp, tp, in the order of ranks.
+  // Axes pp, dp, fsdp, cp, tp, in the order of ranks.
   [[nodiscard]] mesh::Mesh mesh() const;
 };
 

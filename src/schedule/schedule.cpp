@@ -15,13 +15,6 @@ Action compute(Op op, int32_t stage, int32_t micro_batch) {
   return action;
 }
 
-Action reduce(Purpose purpose) {
-  Action action;
-  action.op = Op::kReduce;
-  action.purpose = purpose;
-  return action;
-}
-
 Schedule one_stage(const model::ModelDescription& model, int32_t micro_batches) {
   WEFT_CHECK(micro_batches > 0);
   Schedule schedule;
@@ -40,9 +33,6 @@ Schedule accumulate(const model::ModelDescription& model, int32_t micro_batches)
     actions.push_back(compute(Op::kForward, 0, micro_batch));
     actions.push_back(compute(Op::kBackward, 0, micro_batch));
   }
-  actions.push_back(reduce(Purpose::kLoss));
-  actions.push_back(reduce(Purpose::kNorm));
-  actions.emplace_back().op = Op::kStep;
   return schedule;
 }
 
@@ -52,7 +42,6 @@ Schedule evaluate(const model::ModelDescription& model, int32_t micro_batches) {
   for (int32_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
     actions.push_back(compute(Op::kForward, 0, micro_batch));
   }
-  actions.push_back(reduce(Purpose::kLoss));
   return schedule;
 }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "schedule/invalid.h"
 #include "schedule/schedule.h"
+#include "schedule/validate_messages.h"
 #include "schedule/validate_traffic.h"
 
 namespace weft::schedule {
@@ -28,25 +30,13 @@ void check_stages(const Schedule& schedule, const model::ModelDescription& model
   }
 }
 
-// What Forward and Backward name: a stage at the stage level, a segment at the lowered one.
+// A segment, as schedules know it.
 struct Unit {
   int32_t stage = 0;
   int32_t role = 0;
-  std::vector<int32_t> before;   // units whose outputs it reads
-  std::vector<int32_t> readers;  // units that read its outputs or, from further on, an input of it
+  std::vector<int32_t> before;   // segments whose outputs it reads
+  std::vector<int32_t> readers;  // segments that read its outputs or, from further on, an input of it
 };
-
-std::vector<Unit> stage_units(const Schedule& schedule) {
-  std::vector<Unit> units(schedule.stages.size());
-  for (size_t index = 0; index < units.size(); ++index) {
-    const auto stage = static_cast<int32_t>(index);
-    units[index].stage = stage;
-    units[index].role = schedule.stages[index].role;
-    if (index > 0) units[index].before.push_back(stage - 1);
-    if (index + 1 < units.size()) units[index].readers.push_back(stage + 1);
-  }
-  return units;
-}
 
 struct Value {
   int32_t writer = -1;
@@ -94,29 +84,29 @@ std::vector<Unit> segment_units(const Schedule& schedule, const model::ModelDesc
 class Walk {
  public:
   Walk(const Schedule& schedule, const model::ModelDescription& model)
-      : schedule_(schedule), values_(values_of(model)), micro_batches_(schedule.micro_batches) {
+      : schedule_(schedule),
+        model_(model),
+        values_(values_of(model)),
+        units_(segment_units(schedule, model, values_)),
+        micro_batches_(schedule.micro_batches) {
     for (const RoleSchedule& role : schedule.roles) {
       for (const Action& action : role.actions) {
-        if (action.op == Op::kForward && action.segment != -1) lowered_ = true;
         training_ |= action.op == Op::kBackward || action.op == Op::kBackwardInput ||
                      action.op == Op::kBackwardWeight || action.op == Op::kStep || action.purpose == Purpose::kNorm;
       }
     }
-    units_ = lowered_ ? segment_units(schedule, model, values_) : stage_units(schedule);
     const size_t cells = units_.size() * static_cast<size_t>(micro_batches_);
     forward_.resize(cells);
     input_.resize(cells);
     weight_.resize(cells);
     weights_added_.resize(units_.size());
-    if (lowered_) freed_.resize(values_.size() * static_cast<size_t>(micro_batches_));
   }
-
-  [[nodiscard]] bool lowered() const { return lowered_; }
 
   void run() {
     for (size_t role = 0; role < schedule_.roles.size(); ++role) {
       role_ = static_cast<int32_t>(role);
       loss_ = norm_ = step_ = 0;
+      held_.assign(values_.size() * static_cast<size_t>(micro_batches_), Held{});
       const RoleSchedule& list = schedule_.roles[role];
       for (size_t index = 0; index < list.actions.size(); ++index) {
         try {
@@ -131,53 +121,79 @@ class Walk {
   }
 
  private:
-  [[nodiscard]] size_t cell(int32_t unit, int32_t micro_batch) const {
-    return static_cast<size_t>(unit) * static_cast<size_t>(micro_batches_) + static_cast<size_t>(micro_batch);
+  // A value of a micro-batch on the role.
+  struct Held {
+    enum class State : uint8_t { kNone, kThere, kFreed };
+    State state = State::kNone;
+    bool gradient_arrived = false;
+    int32_t last_stage = -1;  // that wrote, read or moved it
+  };
+
+  [[nodiscard]] size_t cell(int32_t number, int32_t micro_batch) const {
+    return static_cast<size_t>(number) * static_cast<size_t>(micro_batches_) + static_cast<size_t>(micro_batch);
   }
-  [[nodiscard]] std::string unit_text(int32_t unit) const {
-    return fmt::format("{} {}", lowered_ ? "segment" : "stage", unit);
+  Held& held(int32_t value, int32_t micro_batch) { return held_[cell(value, micro_batch)]; }
+  [[nodiscard]] const Unit& unit(int32_t segment) const { return units_[static_cast<size_t>(segment)]; }
+  [[nodiscard]] const model::SegmentDescription& segment(int32_t index) const {
+    return model_.segments[static_cast<size_t>(index)];
   }
+  [[nodiscard]] const Value& value(int32_t index) const { return values_[static_cast<size_t>(index)]; }
+  [[nodiscard]] bool is_here(int32_t segment) const { return unit(segment).role == role_; }
 
   // Fields that the op gives no meaning must be at rest, so that nothing is silently ignored.
   void check_fields(const Action& action) const {
+    const bool message = action.op == Op::kSend || action.op == Op::kReceive;
     const bool traffic = is_traffic(action.op);
-    const bool of_value = action.op == Op::kRedistribute;
+    const bool tied = action.op == Op::kReduce && action.purpose == Purpose::kTied;
+    const bool of_value = action.op == Op::kRedistribute || message;
     const bool of_micro_batch = of_value || action.op == Op::kReduceGradient;
     const bool compute = action.op == Op::kForward || action.op == Op::kBackward || action.op == Op::kBackwardInput ||
                          action.op == Op::kBackwardWeight;
     const bool free = action.op == Op::kFree;
-    if (!compute && !free && !traffic && action.op != Op::kReduce && action.op != Op::kStep) {
+    if (!compute && !free && !traffic && !message && action.op != Op::kReduce && action.op != Op::kStep) {
       fail("not known to this validator");
     }
-    if ((free || traffic) && !lowered_) fail("stands at the lowered level only");
-    if (action.part != Part::kWhole || action.stream != Stream::kCompute) fail("must be whole and on compute");
-    if (action.slice != -1 || action.peer != -1 || action.paired) fail("has neither slice nor peer nor partner");
+    const Stream stream = !message                                  ? Stream::kCompute
+                          : action.direction == Direction::kForward ? Stream::kPipelineForward
+                                                                    : Stream::kPipelineBackward;
+    if (action.stream != stream) fail("the stream is wrong");
+    if ((action.part != Part::kWhole) != message) fail("messages have a start and a wait, everything else is whole");
+    if (action.slice != -1 || action.paired) fail("has neither slice nor partner");
+    if ((action.peer != -1) != (message || tied)) fail("peer is wrong");
     if ((action.purpose != Purpose::kNone) != (action.op == Op::kReduce)) fail("only a reduction has a purpose");
     if ((action.stage != -1) != (compute || free || of_value)) fail("stage is wrong");
     if ((action.micro_batch != -1) != (compute || free || of_micro_batch)) fail("micro-batch is wrong");
-    if ((action.segment != -1) != (compute && lowered_)) fail("segment is wrong");
+    if ((action.segment != -1) != compute) fail("segment is wrong");
     if ((action.value != -1) != (free || of_value)) fail("value is wrong");
-    if ((action.bucket != -1) != (traffic && !of_value)) fail("bucket is wrong");
-    if (action.direction == Direction::kBackward && !of_value) fail("only a redistribution has a direction");
-    if (compute || free) {
+    if ((action.bucket != -1) != ((traffic && !of_value) || tied)) fail("bucket is wrong");
+    if (action.direction == Direction::kBackward && !of_value && !tied) fail("has no direction");
+    if (compute || free || message) {
       if (action.micro_batch < 0 || action.micro_batch >= micro_batches_) fail("no such micro-batch");
       if (action.stage < 0 || action.stage >= static_cast<int64_t>(schedule_.stages.size())) fail("no such stage");
+    }
+    if ((free || message) && (action.value < 0 || action.value >= static_cast<int64_t>(values_.size()))) {
+      fail("no such value");
     }
   }
 
   void visit(const Action& action) {
-    if (is_traffic(action.op)) return;  // validate_traffic.h
+    const bool borrowed = action.op == Op::kReduce && action.purpose == Purpose::kTied;
+    if (is_traffic(action.op) || borrowed) return;  // validate_traffic.h
     if (step_ > 0) fail("comes after the step");
     switch (action.op) {
       case Op::kForward:
-        return forward(unit_of(action), action.micro_batch);
+        return forward(segment_of(action), action.micro_batch);
       case Op::kBackward:
-        backward_input(unit_of(action), action.micro_batch);
-        return backward_weight(unit_of(action), action.micro_batch);
+        backward_input(segment_of(action), action.micro_batch);
+        return backward_weight(segment_of(action), action.micro_batch);
       case Op::kBackwardInput:
-        return backward_input(unit_of(action), action.micro_batch);
+        return backward_input(segment_of(action), action.micro_batch);
       case Op::kBackwardWeight:
-        return backward_weight(unit_of(action), action.micro_batch);
+        return backward_weight(segment_of(action), action.micro_batch);
+      case Op::kSend:
+        return send(action);
+      case Op::kReceive:
+        return receive(action);
       case Op::kFree:
         return free(action);
       case Op::kReduce:
@@ -191,62 +207,100 @@ class Walk {
     }
   }
 
-  int32_t unit_of(const Action& action) const {
-    const int32_t unit = lowered_ ? action.segment : action.stage;
-    if (unit < 0 || unit >= static_cast<int64_t>(units_.size())) fail("no such {}", lowered_ ? "segment" : "stage");
-    const Unit& known = units_[static_cast<size_t>(unit)];
+  int32_t segment_of(const Action& action) const {
+    if (action.segment < 0 || action.segment >= static_cast<int64_t>(units_.size())) fail("no such segment");
+    const Unit& known = unit(action.segment);
     if (known.stage != action.stage) fail("the segment lies in stage {}", known.stage);
     if (known.role != role_) fail("the stage belongs to role {}", known.role);
-    return unit;
+    return action.segment;
   }
 
-  void forward(int32_t unit, int32_t micro_batch) {
+  void forward(int32_t index, int32_t micro_batch) {
     if (loss_ > 0) fail("comes after the loss was reduced");
-    if (forward_[cell(unit, micro_batch)]) fail("done before");
-    for (const int32_t before : units_[static_cast<size_t>(unit)].before) {
-      if (units_[static_cast<size_t>(before)].role == role_ && !forward_[cell(before, micro_batch)]) {
-        fail("reads what {} has not written", unit_text(before));
-      }
+    if (forward_[cell(index, micro_batch)]) fail("done before");
+    for (const int id : segment(index).inputs) {
+      const int32_t writer = value(id).writer;
+      if (is_here(writer) && !forward_[cell(writer, micro_batch)])
+        fail("reads what segment {} has not written", writer);
+      touch(id, micro_batch, unit(index).stage);
     }
-    forward_[cell(unit, micro_batch)] = true;
+    for (const int id : segment(index).outputs) {
+      held(id, micro_batch).state = Held::State::kThere;
+      touch(id, micro_batch, unit(index).stage);
+    }
+    forward_[cell(index, micro_batch)] = true;
   }
 
-  void backward_input(int32_t unit, int32_t micro_batch) {
-    if (!forward_[cell(unit, micro_batch)]) fail("comes before its forward");
-    if (input_[cell(unit, micro_batch)]) fail("done before");
-    for (const int32_t reader : units_[static_cast<size_t>(unit)].readers) {
-      if (units_[static_cast<size_t>(reader)].role == role_ && !input_[cell(reader, micro_batch)]) {
-        fail("needs the gradient of {} first", unit_text(reader));
-      }
-    }
-    input_[cell(unit, micro_batch)] = true;
+  // A value is read, written or moved by a stage.
+  void touch(int32_t id, int32_t micro_batch, int32_t stage) {
+    Held& now = held(id, micro_batch);
+    if (now.state == Held::State::kNone) fail("value {} has not arrived", id);
+    if (now.state == Held::State::kFreed) fail("value {} is freed", id);
+    now.last_stage = stage;
   }
 
-  void backward_weight(int32_t unit, int32_t micro_batch) {
+  void backward_input(int32_t index, int32_t micro_batch) {
+    if (!forward_[cell(index, micro_batch)]) fail("comes before its forward");
+    if (input_[cell(index, micro_batch)]) fail("done before");
+    for (const int32_t reader : unit(index).readers) {
+      if (is_here(reader) && !input_[cell(reader, micro_batch)]) fail("needs the gradient of segment {} first", reader);
+    }
+    for (const std::vector<int>* ids : {&segment(index).inputs, &segment(index).outputs}) {
+      for (const int id : *ids) check_gradient_arrived(id, micro_batch);
+    }
+    input_[cell(index, micro_batch)] = true;
+  }
+
+  void check_gradient_arrived(int32_t id, int32_t micro_batch) {
+    for (const int32_t reader : value(id).readers) {
+      if (is_here(reader) || held(id, micro_batch).gradient_arrived) continue;
+      fail("the gradient of value {} from segment {} has not arrived", id, reader);
+    }
+  }
+
+  void backward_weight(int32_t index, int32_t micro_batch) {
     if (norm_ > 0) fail("comes after the norm");
-    if (!input_[cell(unit, micro_batch)]) fail("comes before its input part");
-    if (weight_[cell(unit, micro_batch)]) fail("done before");
-    int32_t& added = weights_added_[static_cast<size_t>(unit)];
+    if (!input_[cell(index, micro_batch)]) fail("comes before its input part");
+    if (weight_[cell(index, micro_batch)]) fail("done before");
+    int32_t& added = weights_added_[static_cast<size_t>(index)];
     if (micro_batch != added) fail("weight gradients are added in ascending micro-batches; expected {}", added);
     ++added;
-    weight_[cell(unit, micro_batch)] = true;
+    weight_[cell(index, micro_batch)] = true;
+  }
+
+  // What a message carries must be whole when it starts; order and peers are judged by validate_messages.h.
+  void send(const Action& action) {
+    if (action.part == Part::kWait) return;
+    if (action.direction == Direction::kForward) return touch(action.value, action.micro_batch, action.stage);
+    for (const int32_t reader : value(action.value).readers) {
+      if (is_here(reader) && !input_[cell(reader, action.micro_batch)])
+        fail("lacks the gradient of segment {}", reader);
+      if (!is_here(reader)) check_gradient_arrived(action.value, action.micro_batch);
+    }
+  }
+
+  void receive(const Action& action) {
+    if (action.part != Part::kWait) return;
+    Held& now = held(action.value, action.micro_batch);
+    if (action.direction == Direction::kBackward) {
+      if (std::exchange(now.gradient_arrived, true)) fail("arrived before");
+      return;
+    }
+    if (now.state != Held::State::kNone) fail("arrived before");
+    now.state = Held::State::kThere;
+    now.last_stage = action.stage;
   }
 
   // Every reader must have run, so nothing can read a value behind its free.
   void free(const Action& action) {
-    if (action.value < 0 || action.value >= static_cast<int64_t>(values_.size())) fail("no such value");
-    const Value& value = values_[static_cast<size_t>(action.value)];
-    if (!forward_[cell(value.writer, action.micro_batch)]) fail("the value is not written");
-    int32_t last = value.writer;
-    for (const int32_t reader : value.readers) {
-      if (units_[static_cast<size_t>(reader)].role != role_) continue;
-      if (!forward_[cell(reader, action.micro_batch)]) fail("{} has yet to read it", unit_text(reader));
-      last = reader;
+    Held& now = held(action.value, action.micro_batch);
+    if (now.state == Held::State::kNone) fail("the value is not written");
+    if (now.state == Held::State::kFreed) fail("freed before");
+    for (const int32_t reader : value(action.value).readers) {
+      if (is_here(reader) && !forward_[cell(reader, action.micro_batch)]) fail("segment {} has yet to read it", reader);
     }
-    if (units_[static_cast<size_t>(last)].stage != action.stage) fail("the stage is not that of the last use");
-    const size_t index = cell(action.value, action.micro_batch);
-    if (freed_[index]) fail("freed before");
-    freed_[index] = true;
+    if (now.last_stage != action.stage) fail("the stage is not that of the last use");
+    now.state = Held::State::kFreed;
   }
 
   void reduce(Purpose purpose) {
@@ -261,13 +315,14 @@ class Walk {
     }
   }
 
+  // Of a stage that does not train: no weight gradients.
   void check_all(const std::vector<bool>& done, std::string_view what) const {
-    for (int32_t unit = 0; unit < static_cast<int64_t>(units_.size()); ++unit) {
-      if (units_[static_cast<size_t>(unit)].role != role_) continue;
+    for (int32_t index = 0; index < static_cast<int64_t>(units_.size()); ++index) {
+      const bool frozen = &done == &weight_ && !schedule_.stages[static_cast<size_t>(unit(index).stage)].trains;
+      if (!is_here(index) || frozen) continue;
       for (int32_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
-        if (!done[cell(unit, micro_batch)]) {
-          fail("{} of {}, micro-batch {} is missing", what, unit_text(unit), micro_batch);
-        }
+        if (!done[cell(index, micro_batch)])
+          fail("{} of segment {}, micro-batch {} is missing", what, index, micro_batch);
       }
     }
   }
@@ -275,24 +330,21 @@ class Walk {
   void finish_role() const {
     if (loss_ != 1) fail("role {}: the loss is not reduced", role_);
     if (training_ && step_ != 1) fail("role {}: the step is missing", role_);
-    for (size_t value = 0; lowered_ && value < values_.size(); ++value) {
-      if (units_[static_cast<size_t>(values_[value].writer)].role != role_) continue;
-      for (int32_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
-        if (!freed_[cell(static_cast<int32_t>(value), micro_batch)]) {
-          fail("role {}: value {} of micro-batch {} is never freed", role_, value, micro_batch);
-        }
-      }
+    for (size_t index = 0; index < held_.size(); ++index) {
+      if (held_[index].state != Held::State::kThere) continue;
+      const auto count = static_cast<size_t>(micro_batches_);
+      fail("role {}: value {} of micro-batch {} is never freed", role_, index / count, index % count);
     }
   }
 
   const Schedule& schedule_;
+  const model::ModelDescription& model_;
   std::vector<Value> values_;
-  int32_t micro_batches_;
-  bool lowered_ = false;
-  bool training_ = false;
   std::vector<Unit> units_;
-  std::vector<bool> forward_, input_, weight_;  // a cell each
-  std::vector<bool> freed_;                     // a value and micro-batch each
+  int32_t micro_batches_;
+  bool training_ = false;
+  std::vector<bool> forward_, input_, weight_;  // a segment and micro-batch each
+  std::vector<Held> held_;                      // a value and micro-batch each, of the role
   std::vector<int32_t> weights_added_;
   int32_t role_ = 0;
   int loss_ = 0, norm_ = 0, step_ = 0;
@@ -303,9 +355,9 @@ class Walk {
 std::string validate(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout) {
   try {
     check_stages(schedule, model);
-    Walk walk(schedule, model);
-    walk.run();
-    return walk.lowered() ? validate_traffic(schedule, model, layout) : "";
+    Walk(schedule, model).run();
+    validate_messages(schedule);
+    return validate_traffic(schedule, model, layout);
   } catch (const Invalid& invalid) {
     return invalid.reason;
   }

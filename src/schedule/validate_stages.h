@@ -17,9 +17,9 @@ struct Limits {
 };
 
 struct Fault {
-  std::string reason;  // names role, action, and what it waits for or contradicts
-  int32_t role = -1;   // -1: of no single one
-  int64_t action = -1; // index in the role's list
+  std::string reason;   // names role, action, and what it waits for or contradicts
+  int32_t role = -1;    // -1: of no single one
+  int64_t action = -1;  // index in the role's list
 };
 
 // The first thing that is wrong, in this order:

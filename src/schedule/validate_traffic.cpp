@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "model/buckets.h"
 #include "schedule/invalid.h"
+#include "schedule/roles.h"
 
 namespace weft::schedule {
 namespace {
@@ -17,8 +19,10 @@ using Key = std::pair<int32_t, int32_t>;  // (micro-batch, value, segment or buc
 
 class Walk {
  public:
-  Walk(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout)
+  Walk(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout, int32_t role)
       : schedule_(schedule),
+        role_(role),
+        roles_(bucket_roles(model, schedule.stages)),
         model_(model),
         layout_(layout),
         values_(value_layouts(model, layout)),
@@ -65,6 +69,7 @@ class Walk {
       case Op::kReduceGradient:
         return reduce_gradient(action);
       case Op::kReduce:
+        if (action.purpose == Purpose::kTied) return move_borrowed(action);
         if (action.purpose == Purpose::kNorm) check_reduced();
         return;
       case Op::kStep:
@@ -118,7 +123,7 @@ class Walk {
         if (!forwards_.contains(key)) fail("the value is not written");
         if (!forward && inputs_.contains(key)) fail("comes after the gradient was used");
       }
-      if (!has(segment(number).inputs)) continue;
+      if (!has(segment(number).inputs) || stage_of(index).role != role_) continue;
       if (forward && forwards_.contains(key)) fail("comes after segment {} read it", number);
       if (!forward && !inputs_.contains(key)) fail("the gradient of segment {} is missing", number);
     }
@@ -136,6 +141,8 @@ class Walk {
     if (!divided()) fail("buckets are not divided");
     if (layout_.zero < 3) {
       if (action.op == Op::kReshard || !stepped_) fail("with zero < 3 buckets are unsharded behind the step");
+      check_borrowed(Direction::kForward);
+      if (!roles_.holds(role_, action.bucket)) fail("the role does not hold it");
       if (!whole_.insert(action.bucket).second) fail("done before");
       return;
     }
@@ -157,14 +164,24 @@ class Walk {
   }
 
   [[nodiscard]] bool needs_reduction(int bucket) const {
-    if (layout_.batch_ranks() * layout_.context > 1) return used(bucket);
+    if (!used(bucket)) return false;
+    if (layout_.batch_ranks() * layout_.context > 1) return true;
     for (size_t index = 0; index < partial_.size(); ++index) {
       if (partial_[index] && buckets_.of_parameter[index] == bucket) return true;
     }
     return false;
   }
 
+  [[nodiscard]] const Stage& stage_of(size_t segment) const {
+    const auto holds = [&](const Stage& stage) {
+      return std::cmp_less(segment, stage.first_segment + stage.segment_count);
+    };
+    return *std::ranges::find_if(schedule_.stages, holds);
+  }
+
+  // On this role, with weight gradients.
   [[nodiscard]] bool uses(size_t segment, int bucket) const {
+    if (stage_of(segment).role != role_ || !stage_of(segment).trains) return false;
     return std::ranges::find(buckets_.of_segment[segment], bucket) != buckets_.of_segment[segment].end();
   }
 
@@ -198,6 +215,7 @@ class Walk {
   }
 
   void check_reduced() const {
+    check_borrowed(Direction::kBackward);
     for (int bucket = 0; bucket < buckets_.count; ++bucket) {
       const auto found = reduced_.find(bucket);
       const bool done = found != reduced_.end() && found->second == schedule_.micro_batches;
@@ -205,16 +223,53 @@ class Walk {
     }
   }
 
+  void move_borrowed(const Action& action) {
+    check_bucket(action);
+    const auto& borrowers = roles_.borrowers[static_cast<size_t>(action.bucket)];
+    const int32_t owner = roles_.owner[static_cast<size_t>(action.bucket)];
+    const int32_t borrower = role_ == owner ? action.peer : role_;
+    if (std::ranges::find(borrowers, borrower) == borrowers.end()) fail("role {} does not borrow it", borrower);
+    if (role_ != owner && action.peer != owner) fail("role {} owns it", owner);
+    if (action.direction == Direction::kBackward) {
+      const auto found = reduced_.find(action.bucket);
+      const bool done = found != reduced_.end() && found->second == schedule_.micro_batches;
+      if (needs_reduction(action.bucket) && !done) fail("the gradient is not reduced");
+    } else if (!stepped_) {
+      fail("there are no new values yet");
+    }
+    if (!borrowed_.insert({action.direction, action.bucket, borrower}).second) fail("done before");
+  }
+
+  void check_borrowed(Direction direction) const {
+    for (int bucket = 0; bucket < buckets_.count; ++bucket) {
+      for (const int32_t borrower : roles_.borrowers[static_cast<size_t>(bucket)]) {
+        if (role_ != borrower && role_ != roles_.owner[static_cast<size_t>(bucket)]) continue;
+        if (!borrowed_.contains({direction, bucket, borrower})) {
+          fail("bucket {} is not exchanged with its borrower, role {}", bucket, borrower);
+        }
+      }
+    }
+  }
+
   void finish() const {
+    if (trains_) check_borrowed(Direction::kForward);
     if (!divided()) return;
     if (layout_.zero >= 3) {
       if (!whole_.empty()) fail("bucket {} is never resharded", *whole_.begin());
-    } else if (trains_ && static_cast<int>(whole_.size()) != buckets_.count) {
+    } else if (trains_ && std::cmp_not_equal(whole_.size(), held_buckets())) {
       fail("not every bucket is unsharded behind the step");
     }
   }
 
+  [[nodiscard]] int held_buckets() const {
+    int count = 0;
+    for (int bucket = 0; bucket < buckets_.count; ++bucket) count += roles_.holds(role_, bucket) ? 1 : 0;
+    return count;
+  }
+
   const Schedule& schedule_;
+  int32_t role_;
+  BucketRoles roles_;
   const model::ModelDescription& model_;
   const Layout& layout_;
   std::vector<ValueLayout> values_;
@@ -223,7 +278,8 @@ class Walk {
   std::set<Key> forwards_, inputs_, weights_;     // by segment
   std::set<Key> forward_moved_, backward_moved_;  // by value
   std::set<int> whole_;
-  std::map<int, int32_t> reduced_;  // micro-batches reduced of each bucket
+  std::map<int, int32_t> reduced_;                          // micro-batches reduced of each bucket
+  std::set<std::tuple<Direction, int, int32_t>> borrowed_;  // exchanged: bucket, borrower
   bool trains_ = false;
   bool stepped_ = false;
 };
@@ -237,7 +293,7 @@ bool is_traffic(Op op) {
 std::string validate_traffic(const Schedule& schedule, const model::ModelDescription& model, const Layout& layout) {
   for (size_t role = 0; role < schedule.roles.size(); ++role) {
     try {
-      Walk(schedule, model, layout).run(schedule.roles[role].actions);
+      Walk(schedule, model, layout, static_cast<int32_t>(role)).run(schedule.roles[role].actions);
     } catch (const Invalid& invalid) {
       return fmt::format("role {}, {}", role, invalid.reason);
     }
