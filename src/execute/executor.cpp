@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "execute/gradient_norm.h"
+#include "execute/messages.h"
 
 namespace weft::execute {
 namespace {
@@ -56,6 +57,7 @@ struct Workshop {
   Ranks* ranks;
   ValueTraffic* values;
   ParameterTraffic* traffic;
+  Messages* messages;
 };
 
 class Run {
@@ -88,6 +90,8 @@ class Run {
       handlers[static_cast<size_t>(Op::kBackward)] = &Run::backward;
       handlers[static_cast<size_t>(Op::kBackwardInput)] = &Run::backward_input;
       handlers[static_cast<size_t>(Op::kBackwardWeight)] = &Run::backward_weight;
+      handlers[static_cast<size_t>(Op::kSend)] = &Run::send;
+      handlers[static_cast<size_t>(Op::kReceive)] = &Run::receive;
       handlers[static_cast<size_t>(Op::kFree)] = &Run::free;
       handlers[static_cast<size_t>(Op::kRedistribute)] = &Run::redistribute;
       handlers[static_cast<size_t>(Op::kUnshard)] = &Run::unshard;
@@ -170,6 +174,32 @@ class Run {
     }
   }
 
+  void send(const Action& action) {
+    if (action.part == schedule::Part::kWait) {
+      messages().wait(action);
+      return;
+    }
+    MicroBatchState& micro = state(action);
+    const auto index = static_cast<size_t>(action.value);
+    if (action.direction == schedule::Direction::kForward) {
+      messages().send(action, micro.values[index]);
+    } else {
+      messages().send(action, std::exchange(micro.gradients[index], at::Tensor()));
+    }
+  }
+
+  void receive(const Action& action) {
+    MicroBatchState& micro = state(action);
+    if (action.part == schedule::Part::kStart) return messages().receive(action, micro.context);
+    const auto index = static_cast<size_t>(action.value);
+    at::Tensor arrived = messages().wait(action);
+    if (action.direction == schedule::Direction::kForward) {
+      micro.values[index] = std::move(arrived);
+    } else {
+      add_gradient(micro.gradients[index], std::move(arrived));
+    }
+  }
+
   void free(const Action& action) { state(action).values.at(static_cast<size_t>(action.value)) = at::Tensor(); }
 
   void redistribute(const Action& action) {
@@ -195,9 +225,18 @@ class Run {
       reduce_loss();
     } else if (action.purpose == schedule::Purpose::kNorm) {
       reduce_norm();
+    } else if (action.purpose == schedule::Purpose::kTied) {
+      move_borrowed(action);
     } else {
       throw Error(fmt::format("the executor has no handler for {}", schedule::text(action)));
     }
+  }
+
+  // In strict mode the leaves of borrowed buckets are exchanged in front of the norm too.
+  void move_borrowed(const Action& action) {
+    const bool values = action.direction == schedule::Direction::kForward;
+    if (strict() && !values) return;
+    traffic().move_borrowed(action.bucket, action.peer, action.direction);
   }
 
   void reduce_norm() {
@@ -240,6 +279,11 @@ class Run {
 
   void step(const Action&) { optimizer().apply(with_.parameters, {input_.step, output_.loss, output_.gradient_norm}); }
 
+  Messages& messages() {
+    WEFT_CHECK(with_.messages != nullptr);
+    return *with_.messages;
+  }
+
   ParameterTraffic& traffic() {
     WEFT_CHECK(with_.traffic != nullptr);
     return *with_.traffic;
@@ -260,11 +304,9 @@ class Run {
   StepOutput output_;
 };
 
-bool trains(const schedule::Schedule& schedule) {
-  for (const Action& action : schedule.roles[0].actions) {
-    if (action.op == Op::kBackward || action.op == Op::kBackwardInput) return true;
-  }
-  return false;
+// Every role of a schedule that trains takes a step.
+bool trains(const std::vector<Action>& actions) {
+  return std::ranges::any_of(actions, [](const Action& action) { return action.op == Op::kStep; });
 }
 
 }  // namespace
@@ -286,15 +328,20 @@ Executor::Executor(const model::ModelDescription& model, std::vector<std::unique
 }
 
 StepOutput Executor::run(const schedule::Schedule& lowered, const StepInput& input) {
-  WEFT_CHECK(lowered.roles.size() == 1 && input.target_tokens > 0);
+  const size_t roles = ranks_ == nullptr ? 1 : static_cast<size_t>(ranks_->layout().pipeline);
+  WEFT_CHECK(lowered.roles.size() == roles && input.target_tokens > 0);
   WEFT_CHECK(input.micro_batches.size() == static_cast<size_t>(lowered.micro_batches));
-  const bool training = trains(lowered);
+  const std::vector<Action>& actions =
+      lowered.roles[ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->role())].actions;
+  const bool training = trains(actions);
   const c10::NoGradGuard no_gradients;  // a segment that wants autograd turns it on for itself
   if (training) parameters_.begin_step();
+  // Of this run alone: what an exception leaves behind ends with it.
+  std::optional<Messages> messages;
+  if (ranks_ != nullptr) messages.emplace(model_, *ranks_, parameters_.compute_type());
   Run run({model_, segments_, is_root_, parameters_, ranks_, values_ ? &*values_ : nullptr,
-           parameter_traffic_ ? &*parameter_traffic_ : nullptr},
+           parameter_traffic_ ? &*parameter_traffic_ : nullptr, messages ? &*messages : nullptr},
           input, training);
-  const std::vector<Action>& actions = lowered.roles[0].actions;
   for (size_t index = 0; index < actions.size(); ++index) {
     if (input.observer != nullptr) input.observer->begin(index, actions[index]);
     run.act(actions[index]);

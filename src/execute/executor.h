@@ -58,7 +58,7 @@ class Executor {
   Executor(const model::ModelDescription& model, std::vector<std::unique_ptr<nn::Segment>> segments,
            nn::ParameterStore& parameters, Ranks* ranks = nullptr);
 
-  // Runs role 0 of a lowered schedule. A schedule without a Backward is an evaluation: nothing is kept, nothing
+  // Runs this rank's role of a lowered schedule. A schedule without a Step is an evaluation: nothing is kept, nothing
   // changes. Exceptions of segments and of the optimizer pass through; what was kept for the step is dropped.
   StepOutput run(const schedule::Schedule& lowered, const StepInput& input);
 

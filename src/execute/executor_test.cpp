@@ -352,12 +352,12 @@ TEST_F(ExecutorTest, ValuesLiveUntilTheyAreFreed) {
 TEST_F(ExecutorTest, OpsWithoutHandlerAreNamed) {
   const std::vector<nn::MicroBatch> batches = toy_batches(1);
   schedule::Schedule schedule = training(1);
-  schedule.roles[0].actions[0].op = Op::kSend;
+  schedule.roles[0].actions[0].op = Op::kDispatch;
   try {
     executor_.run(schedule, input(batches));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("send(stage 0"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("dispatch(stage 0"), std::string::npos) << error.what();
   }
 }
 

@@ -1,6 +1,7 @@
 #include "execute/parameter_traffic.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -20,7 +21,16 @@ std::string of_bucket(const char* what, int bucket) { return fmt::format("{} of 
 
 ParameterTraffic::ParameterTraffic(const model::ModelDescription& model, nn::ParameterStore& parameters, Ranks& ranks)
     : parameters_(parameters), ranks_(ranks), partial_over_tensor_(partial_over_tensor(model, ranks.layout())) {
-  for (const model::ParameterDescription& parameter : model.parameters) cuts_.push_back(parameter.tensor_cut);
+  const model::ParameterBuckets buckets = model::parameter_buckets(model);
+  const std::vector<int>& owners = parameters.layout().owner;
+  for (size_t index = 0; index < model.parameters.size(); ++index) {
+    cuts_.push_back(model.parameters[index].tensor_cut);
+    const auto uses = [&](const model::SegmentDescription& segment) {
+      return std::ranges::find(segment.parameters, static_cast<int>(index)) != segment.parameters.end();
+    };
+    tied_.push_back(std::ranges::count_if(model.segments, uses) > 1);
+    owner_.push_back(owners.empty() ? 0 : owners[static_cast<size_t>(buckets.of_parameter[index])]);
+  }
 }
 
 void ParameterTraffic::unshard(int bucket) {
@@ -77,13 +87,50 @@ void ParameterTraffic::add_over_tensor(int bucket) {
   }
 }
 
+void ParameterTraffic::move_borrowed(int bucket, int peer, schedule::Direction direction) {
+  comm::Communicator& roles = ranks_.pipeline(direction);
+  const bool values = direction == schedule::Direction::kForward;
+  const at::Tensor here = values ? parameters_.masters(bucket) : parameters_.reduced_gradient(bucket);
+  if (here.numel() == 0) return;
+  const std::string what = of_bucket(values ? "new values" : "borrowed gradient", bucket);
+  if ((parameters_.held_bucket(bucket) == nn::Held::kOwned) == values)
+    return roles.send(tensor::source_of(here), peer, what)->wait();
+  const at::Tensor arrived = at::empty_like(here);
+  roles.receive(tensor::target_of(arrived), peer, what)->wait();
+  if (!values) {
+    here.add_(arrived);
+    return;
+  }
+  here.copy_(arrived);
+  parameters_.refresh_compute_copies();
+}
+
 void ParameterTraffic::set_gradients(nn::LeafGradients& leaves, int64_t samples) {
   const auto is_partial = [this](int parameter) { return partial_over_tensor_[static_cast<size_t>(parameter)]; };
   nn::LeafGradients all;
   exchange_leaves(
       leaves, [&](int parameter) { return !is_partial(parameter); }, ranks_.copies(), all);
-  exchange_leaves(leaves, is_partial, ranks_.world(), all);
-  for (const nn::LeafGradients::Gradient& gradient : all.take_sums(samples)) {
+  exchange_leaves(leaves, is_partial, ranks_.role_ranks(), all);
+  comm::Communicator& roles = ranks_.pipeline(schedule::Direction::kBackward);
+  const auto is_shared = [&](int parameter) { return roles.size() > 1 && tied_[static_cast<size_t>(parameter)]; };
+  if (roles.size() > 1) {  // of tied weights, whose uses may lie on several roles
+    nn::LeafGradients shared;
+    exchange_leaves(all, is_shared, roles, shared);
+    assign_sums(shared.take_sums(samples), [](int) { return true; });
+  }
+  assign_sums(all.take_sums(samples), [&](int parameter) { return !is_shared(parameter); });
+  for (int bucket = 0; bucket < parameters_.buckets(); ++bucket) {
+    const at::Tensor whole = parameters_.open_gradients(bucket);
+    if (ranks_.shards().size() == 1) continue;
+    const std::vector<int64_t> sizes = parameters_.shard_sizes(bucket);
+    parameters_.close_gradients(bucket, whole.split_with_sizes(sizes)[static_cast<size_t>(ranks_.shards().rank())]);
+  }
+}
+
+void ParameterTraffic::assign_sums(const std::vector<nn::LeafGradients::Gradient>& sums,
+                                   const std::function<bool(int parameter)>& chosen) {
+  for (const nn::LeafGradients::Gradient& gradient : sums) {
+    if (!chosen(gradient.parameter) || parameters_.held_as(gradient.parameter) == nn::Held::kAbsent) continue;
     const nn::Piece& piece = parameters_.piece(gradient.parameter);
     // Of heads that several ranks share this one may hold other rows.
     const int64_t begin = std::max(gradient.first_row, piece.offset[0]);
@@ -93,15 +140,20 @@ void ParameterTraffic::set_gradients(nn::LeafGradients& leaves, int64_t samples)
         .narrow(0, begin - piece.offset[0], end - begin)
         .copy_(gradient.sum.narrow(0, begin - gradient.first_row, end - begin));
   }
-  for (int bucket = 0; bucket < parameters_.buckets(); ++bucket) {
-    const at::Tensor whole = parameters_.open_gradients(bucket);
-    if (ranks_.shards().size() == 1) continue;
-    const std::vector<int64_t> sizes = parameters_.shard_sizes(bucket);
-    parameters_.close_gradients(bucket, whole.split_with_sizes(sizes)[static_cast<size_t>(ranks_.shards().rank())]);
-  }
 }
 
 at::Tensor ParameterTraffic::whole(int index, const at::Tensor& held_here) {
+  if (ranks_.pipeline(schedule::Direction::kForward).size() == 1) return whole_on_role(index, held_here);
+  const int owner = owner_[static_cast<size_t>(index)];
+  const at::Tensor whole = ranks_.role() == owner ? whole_on_role(index, held_here).contiguous()
+                                                  : at::empty(parameters_.global_shape(index), held_here.options());
+  ranks_.pipeline(schedule::Direction::kForward)
+      .broadcast(tensor::target_of(whole), owner, "value of " + parameters_.path(index))
+      ->wait();
+  return whole;
+}
+
+at::Tensor ParameterTraffic::whole_on_role(int index, const at::Tensor& held_here) {
   const nn::Piece& piece = parameters_.piece(index);
   const std::string what = "value of " + parameters_.path(index);
   at::Tensor slice = held_here;

@@ -53,7 +53,7 @@ int64_t Ranks::coordinate(std::string_view axis) const {
   return device_mesh.coordinates()[static_cast<size_t>(found - all.begin())];
 }
 
-nn::StoreLayout Ranks::store_layout(bool strict) const {
+nn::StoreLayout Ranks::store_layout(bool strict, const schedule::BucketRoles* roles) const {
   nn::StoreLayout store;
   store.shard.tensor = layout_.tensor;
   store.shard.tensor_rank = coordinate("tp");
@@ -63,6 +63,14 @@ nn::StoreLayout Ranks::store_layout(bool strict) const {
   store.shard.strict = strict;
   store.shards = layout_.shards();
   store.shard_index = store.shards == 1 ? 0 : coordinate(layout_.shard_axis());
+  if (roles == nullptr) return store;
+  for (size_t bucket = 0; bucket < roles->owner.size(); ++bucket) {
+    store.owner.push_back(roles->owner[bucket]);
+    const bool holds = roles->holds(role(), static_cast<int>(bucket));
+    store.held.push_back(!holds                         ? nn::Held::kAbsent
+                         : store.owner.back() == role() ? nn::Held::kOwned
+                                                        : nn::Held::kBorrowed);
+  }
   return store;
 }
 

@@ -8,6 +8,7 @@
 #include "nn/parameter_store.h"
 #include "schedule/action.h"
 #include "schedule/layout.h"
+#include "schedule/roles.h"
 
 namespace weft::execute {
 
@@ -21,7 +22,8 @@ class Ranks {
   [[nodiscard]] int role() const { return static_cast<int>(coordinate("pp")); }  // in the pipeline
   // Of the data * fsdp ranks that divide a batch, which this one is.
   [[nodiscard]] int64_t batch_rank() const { return coordinate("dp") * layout_.fsdp + coordinate("fsdp"); }
-  [[nodiscard]] nn::StoreLayout store_layout(bool strict) const;
+  // `roles`: which pipeline role holds which parameters; null: this one all.
+  [[nodiscard]] nn::StoreLayout store_layout(bool strict, const schedule::BucketRoles* roles = nullptr) const;
 
   comm::Communicator& world() { return groups_.group(sets_.world); }
   comm::Communicator& role_ranks() { return groups_.group(sets_.role); }  // with the same stages

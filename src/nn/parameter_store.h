@@ -34,7 +34,9 @@ struct StoreLayout {
   Shard shard;              // which slice of each parameter
   int64_t shards = 1;       // of each bucket: ranks that divide masters and optimizer state among them
   int64_t shard_index = 0;  // this rank's
-  std::vector<Held> held;   // by bucket; empty: all owned
+  // By bucket: how this rank holds it, and the pipeline role that owns it. Empty: there is one role.
+  std::vector<Held> held;
+  std::vector<int> owner;
 };
 
 // The part of a parameter that a rank's masters hold: elements `range`, row-major, of the box (offset, shape) of the
@@ -110,6 +112,7 @@ class ParameterStore {
   [[nodiscard]] int buckets() const { return static_cast<int>(buckets_.size()); }
   [[nodiscard]] int bucket_of(int index) const { return entry(index).bucket; }
   [[nodiscard]] const std::vector<int>& parameters_of(int bucket) const { return held(bucket).parameters; }
+  [[nodiscard]] Held held_bucket(int bucket) const;
   // Elements of each rank's shard, in their order.
   [[nodiscard]] std::vector<int64_t> shard_sizes(int bucket) const;
   // Elements of a parameter's slice in each of them.
@@ -166,7 +169,6 @@ class ParameterStore {
   void describe(const model::ModelDescription& model, const std::vector<bool>& frozen);
   void place(const model::ModelDescription& model);
   void allocate(at::Device device);
-  [[nodiscard]] Held held_bucket(int bucket) const;
   void make_piece(int index);
   void make_groups();
   [[nodiscard]] at::Tensor joined(std::span<const int> indices, const at::Tensor& flat) const;

@@ -17,6 +17,7 @@ void fail_if(bool wrong, const std::string& message) {
 schedule::Layout layout_of(const RunNode& run) {
   const ParallelNode& parallel = run.parallel;
   schedule::Layout layout;
+  layout.pipeline = parallel.pipeline;
   layout.data = parallel.data;
   layout.fsdp = parallel.fsdp;
   layout.context = parallel.context;
@@ -48,10 +49,10 @@ schedule::Layout layout_of(const RunNode& run) {
 void check_ranks(const schedule::Layout& layout, int64_t ranks) {
   if (layout.ranks() == ranks) return;
   throw InputError(fmt::format(
-      "parallel: data {} x fsdp {} x context {} x tensor {} are {} ranks, but there {} {}; `weft launch --ranks {}` "
-      "starts as many as needed",
-      layout.data, layout.fsdp, layout.context, layout.tensor, layout.ranks(), ranks == 1 ? "is" : "are", ranks,
-      layout.ranks()));
+      "parallel: pipeline {} x data {} x fsdp {} x context {} x tensor {} are {} ranks, but there {} {}; `weft launch "
+      "--ranks {}` starts as many as needed",
+      layout.pipeline, layout.data, layout.fsdp, layout.context, layout.tensor, layout.ranks(),
+      ranks == 1 ? "is" : "are", ranks, layout.ranks()));
 }
 
 Range BatchCut::sequences(int64_t rank, int64_t micro_batch) const {

@@ -15,6 +15,7 @@ void ParallelNode::fields(FieldList& list) {
   const auto degree = [&](const char* name, int64_t& field, const char* text) {
     list.add(name, field, Hint::kPerformance, "ranks", text).at_least(1).at_most(kGreatestDegree);
   };
+  degree("pipeline", pipeline, "roles of a pipeline, each with its stages of the model");
   degree("data", data, "replicas, each of which computes a part of the batch");
   degree("fsdp", fsdp, "ranks that share one replica's state and divide its batch");
   degree("tensor", tensor, "ranks that divide each matrix");

@@ -13,6 +13,7 @@ struct ParallelNode : config::Node {
   WEFT_NODE(ParallelNode, "parallel")
   void fields(config::FieldList& list) override;
 
+  int64_t pipeline = 1;
   int64_t data = 1;
   int64_t fsdp = 1;
   int64_t tensor = 1;

@@ -45,10 +45,26 @@ void TrainNode::fields(FieldList& list) {
 }
 
 void ScheduleNode::fields(FieldList& list) {
+  list.add("kind", order, Hint::kPerformance, "",
+           "the order of a step's work: a name that `weft schedule` knows, or a CSV file");
+  list.add("chunks", chunks, Hint::kPerformance, "stages",
+           "of each pipeline role; unset: 2 for zbv, v-half, v-min and dualpipe-v, else 1")
+      .at_least(1)
+      .at_most(kGreatestCount);
   list.add("micro_batches", micro_batches, Hint::kPerformance, "",
            "micro-batches a step; unset: follows from train.micro_batch, 1 if that is unset too")
       .at_least(1)
       .at_most(kGreatestCount);
+  list.add("run", run, Hint::kPerformance, "micro-batches",
+           "interleaved: how many run through a chunk in a row; 0: as many as pipeline roles")
+      .at_least(0)
+      .at_most(kGreatestCount);
+  list.add("rounds", rounds, Hint::kPerformance, "", "bfs: parts that a step's micro-batches are divided into")
+      .at_least(1)
+      .at_most(kGreatestCount);
+  list.add("memory", memory, Hint::kPerformance, "micro-batches",
+           "zb-auto: activations that a role may hold; 0: as many as pipeline roles")
+      .at_least(0);
 }
 
 void ValidationNode::fields(FieldList& list) {

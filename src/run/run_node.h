@@ -36,7 +36,13 @@ struct ScheduleNode : config::Node {
   WEFT_NODE(ScheduleNode, "schedule")
   void fields(config::FieldList& list) override;
 
+  // A name of schedule/generate.h, or a CSV file (docs/formats/schedule-csv.md).
+  std::string order = "1f1b";
+  std::optional<int64_t> chunks;         // stages a pipeline role; unset: as many as the kind has, else 1
   std::optional<int64_t> micro_batches;  // a step; unset: follows from train.micro_batch, 1 if that is unset too
+  int64_t run = 0;                       // interleaved: micro-batches in a row through a chunk, 0: as many as roles
+  int64_t rounds = 1;                    // bfs: parts of the micro-batches, one after the other
+  double memory = 0;  // zb-auto: activations of a micro-batch through a role's layers, 0: as many as roles
 };
 
 struct ValidationNode : config::Node {

@@ -70,13 +70,15 @@ void Trainer::open_folder() {
 
 void Trainer::make_model() {
   model_ = run::describe(run_);
+  const std::vector<schedule::Stage> stages = run::pipeline_stages(run_, model_);
+  const schedule::BucketRoles roles = schedule::bucket_roles(model_, stages);
   const std::vector<bool> frozen = frozen_parameters(run_.train, model_);
   const uint64_t available = available_memory() / static_cast<uint64_t>(ranks_on_this_machine(ranks_->world()));
   const std::string shortage = memory_shortage(run_, model_, frozen, available);
   if (!shortage.empty()) throw InputError(shortage);
   const at::ScalarType compute_type = run_.train.precision == "bf16" ? at::kBFloat16 : at::kFloat;
   parameters_ = std::make_unique<nn::ParameterStore>(model_, frozen, compute_type, at::kCPU,
-                                                     ranks_->store_layout(run_.train.strict));
+                                                     ranks_->store_layout(run_.train.strict, &roles));
   traffic_ = std::make_unique<execute::ParameterTraffic>(model_, *parameters_, *ranks_);
   executor_ = std::make_unique<execute::Executor>(model_, nn::build_segments(model_), *parameters_, ranks_.get());
   optimizer_ = std::make_unique<RunOptimizer>(*timetable_, run::parameter_rules(run_, model_), model_, *parameters_);
@@ -88,12 +90,11 @@ void Trainer::enter_phase() {
   if (stretch == std::exchange(stretch_, stretch)) return;
   cut_ = run::batch_cut(run_, stretch->global_batch);
   const schedule::Layout& layout = ranks_->layout();
-  const schedule::Schedule stage_level = schedule::accumulate(model_, static_cast<int32_t>(cut_.micro_batches));
-  schedule_ = schedule::expand(stage_level, model_, layout);
-  for (const schedule::Schedule& schedule : {stage_level, schedule_}) {
-    const std::string reason = schedule::validate(schedule, model_, layout);
-    if (!reason.empty()) throw Error("the step's schedule is not valid: " + reason);
-  }
+  const schedule::Schedule step = run::step_schedule(run_, model_, cut_.micro_batches);
+  schedule_ = schedule::expand(step, model_, layout);
+  const std::string reason = schedule::validate(schedule_, model_, layout);
+  if (!reason.empty()) throw Error("the step's schedule is not valid: " + reason);
+  evaluation_ = schedule::expand(run::evaluation_schedule(step, layout.pipeline), model_, layout);
 }
 
 // Now, so that a prompt which the tokenizer cannot write is found before hours of training.
@@ -297,7 +298,7 @@ void Trainer::finish_step(const execute::StepOutput& output, StepMetrics metrics
 }
 
 std::optional<double> Trainer::validation_loss(int64_t tokens) {
-  const auto result = validate(*executor_, model_, *data_.dataset, *ranks_, {tokens, cut_.largest()});
+  const auto result = validate(*executor_, evaluation_, *data_.dataset, *ranks_, {tokens, cut_.largest()});
   if (!result) return std::nullopt;
   if (leads()) reporter_->line(fmt::format("step {}: validation loss {:.4f}", now_.step, result->loss));
   if (result->whole) whole_validation_loss_ = result->loss;

@@ -19,6 +19,8 @@
 #include "recipe/timetable.h"
 #include "run/layout.h"
 #include "run/run_node.h"
+#include "run/step_schedule.h"
+#include "schedule/roles.h"
 #include "schedule/schedule.h"
 #include "train/batch_record.h"
 #include "train/optimizer.h"
@@ -104,7 +106,7 @@ class Trainer {
   std::unique_ptr<const recipe::Timetable> timetable_;  // of run_
   const recipe::Stretch* stretch_ = nullptr;            // that cut_ and schedule_ were made for
   run::BatchCut cut_;
-  schedule::Schedule schedule_;
+  schedule::Schedule schedule_, evaluation_;  // lowered
   std::vector<data::TokenId> sample_prompt_;
   std::filesystem::path directory_, checkpoints_;
   std::unique_ptr<RunFolder> folder_;    // of rank 0

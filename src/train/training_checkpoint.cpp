@@ -35,6 +35,7 @@ enum class Parts { kHeld, kWritten };
 std::vector<checkpoint::HeldTensor> state_tensors(const TrainedState& state, Parts parts) {
   std::vector<checkpoint::HeldTensor> tensors;
   const auto add = [&](std::string name, int index, const at::Tensor& values) {
+    if (state.parameters.held_as(index) == nn::Held::kAbsent) return;
     const nn::Piece& piece = state.parameters.piece(index);
     const Range range = parts == Parts::kHeld ? piece.range : written_range(state, index);
     tensors.push_back({std::move(name), state.parameters.path(index), state.parameters.global_shape(index),

@@ -1,5 +1,6 @@
 #include "runs.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -66,6 +67,8 @@ every = 0
 [checkpoint]
 every = 0
 )";
+
+constexpr std::string_view kScheduleKeys[] = {"kind", "chunks", "micro_batches", "run", "rounds", "memory"};
 
 // A group whose member comes late to every call.
 class SleepyCommunicator : public comm::Communicator {
@@ -157,7 +160,9 @@ Outcome Runs::train_in(const std::string& name, const std::string& model, const 
   const std::filesystem::path directory = folder_ / name;
   assignments.push_back("run.directory=\"" + directory.string() + "\"");
   for (const std::string& word : words(settings)) {
-    assignments.push_back((word.starts_with("micro_batches") ? "schedule." : "parallel.") + word);
+    const std::string key = word.substr(0, word.find('='));
+    const bool of_schedule = std::ranges::find(kScheduleKeys, key) != std::end(kScheduleKeys);
+    assignments.push_back((of_schedule ? "schedule." : "parallel.") + word);
   }
   run::RunNode run = run::load_run(folder_ / (model + ".toml"), assignments).node;
   const train::RunData data = train::open_data(run);

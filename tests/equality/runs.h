@@ -16,7 +16,8 @@ struct Outcome {
   std::vector<double> gradient_norms;  // a step
 };
 
-// "tensor=2 sequence=true": [parallel] of one row of a table; micro_batches=N is that of [schedule].
+// "tensor=2 sequence=true": [parallel] of one row of a table; kind, chunks, micro_batches and the like are those of
+// [schedule].
 using Settings = std::string;
 
 // Every kind of layout, alone and in products; all divide what strict mode needs divided.
@@ -39,6 +40,20 @@ inline const std::vector<Settings> kLayouts = {
     "data=2 tensor=2",
     "fsdp=2 tensor=2 sequence=true",
     "fsdp=2 context=2 tensor=2 sequence=true zero=3",
+};
+
+// Pipelines, for models of four layers.
+inline const std::vector<Settings> kPipelines = {
+    "pipeline=2 micro_batches=3",
+    "pipeline=2 kind=gpipe micro_batches=1",
+    "pipeline=2 kind=bfs chunks=2 micro_batches=4",
+    "pipeline=2 kind=interleaved chunks=2 micro_batches=3",
+    "pipeline=4 micro_batches=2",
+    "pipeline=2 data=2 zero=2 kind=bfs chunks=2 micro_batches=2",
+    "pipeline=2 fsdp=2 kind=bfs chunks=2 micro_batches=2",
+    "pipeline=2 tensor=2 sequence=true micro_batches=2",
+    "pipeline=2 context=2 kind=interleaved chunks=2 micro_batches=2",
+    "pipeline=2 data=5 micro_batches=2",
 };
 
 // A folder of runs that is removed with the object.
