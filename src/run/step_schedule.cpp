@@ -28,7 +28,7 @@ schedule::Schedule step_schedule(const RunNode& run, const model::ModelDescripti
   }
   schedule::GenerateOptions options;
   options.roles = static_cast<int32_t>(run.parallel.pipeline);
-  options.chunks = static_cast<int32_t>(run.schedule.chunks.value_or(1));
+  options.chunks = static_cast<int32_t>(run.schedule.chunks.value_or(0));
   options.micro_batches = static_cast<int32_t>(micro_batches);
   options.run = static_cast<int32_t>(run.schedule.run);
   options.rounds = static_cast<int32_t>(run.schedule.rounds);

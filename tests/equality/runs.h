@@ -54,6 +54,11 @@ inline const std::vector<Settings> kPipelines = {
     "pipeline=2 tensor=2 sequence=true micro_batches=2",
     "pipeline=2 context=2 kind=interleaved chunks=2 micro_batches=2",
     "pipeline=2 data=5 micro_batches=2",
+    "pipeline=2 kind=zb-h1 micro_batches=4",
+    "pipeline=4 kind=zb-h2 micro_batches=5",
+    "pipeline=2 kind=zbv micro_batches=3",
+    "pipeline=2 kind=dualpipe-v micro_batches=4",
+    "pipeline=2 fsdp=2 kind=zbv micro_batches=4",
 };
 
 // A folder of runs that is removed with the object.
