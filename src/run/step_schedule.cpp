@@ -1,30 +1,34 @@
 #include "run/step_schedule.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "schedule/generate.h"
 #include "schedule/passes.h"
+#include "schedule/text_form.h"
 
 namespace weft::run {
 namespace {
 
+using schedule::Schedule;
+
 constexpr auto kPlace = schedule::MessagePlace::kSender;
+
+bool is_file(const ScheduleNode& node) { return node.order.ends_with(".csv"); }
 
 std::string kind_names() {
   std::string names;
-  for (const schedule::Kind kind : schedule::all_kinds())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", name(kind));
+  for (const schedule::Kind kind : schedule::all_kinds()) names += fmt::format("{}, ", name(kind));
   return names;
 }
 
-}  // namespace
-
-schedule::Schedule step_schedule(const RunNode& run, const model::ModelDescription& model, int64_t micro_batches) {
+Schedule generated(const RunNode& run, int64_t micro_batches) {
   const auto kind = schedule::kind_of(run.schedule.order);
   if (!kind) {
-    throw InputError(
-        fmt::format("schedule.kind: there is no schedule \"{}\"; there are {}", run.schedule.order, kind_names()));
+    throw InputError(fmt::format("schedule.kind: there is no schedule \"{}\"; there are {}and files that end in .csv",
+                                 run.schedule.order, kind_names()));
   }
   schedule::GenerateOptions options;
   options.roles = static_cast<int32_t>(run.parallel.pipeline);
@@ -33,12 +37,56 @@ schedule::Schedule step_schedule(const RunNode& run, const model::ModelDescripti
   options.run = static_cast<int32_t>(run.schedule.run);
   options.rounds = static_cast<int32_t>(run.schedule.rounds);
   options.memory = run.schedule.memory;
-  const schedule::Schedule computations = assign_segments(generate(*kind, options), model);
-  return place_messages(computations, kPlace, options.times);
+  return generate(*kind, options);
 }
 
-schedule::Schedule evaluation_schedule(const schedule::Schedule& step, int64_t micro_batches) {
-  schedule::Schedule forwards;
+// Computations and, where it has them, messages of a file.
+Schedule from_file(const RunNode& run) {
+  Schedule schedule = schedule::read_csv_file(run.schedule.order);
+  if (std::cmp_not_equal(schedule.roles.size(), run.parallel.pipeline)) {
+    throw InputError(fmt::format("{}: has {} roles, but parallel.pipeline is {}", run.schedule.order,
+                                 schedule.roles.size(), run.parallel.pipeline));
+  }
+  return schedule;
+}
+
+// Stages whose parameters are all frozen.
+void mark_frozen(Schedule& schedule, const RunNode& run, const model::ModelDescription& model) {
+  for (schedule::Stage& stage : schedule.stages) {
+    stage.trains = false;
+    for (int32_t segment = stage.first_segment; segment < stage.first_segment + stage.segment_count; ++segment) {
+      for (const int parameter : model.segments[static_cast<size_t>(segment)].parameters) {
+        stage.trains |= !frozen(run.train, model.parameters[static_cast<size_t>(parameter)].path);
+      }
+    }
+  }
+}
+
+bool has_messages(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.roles, [](const schedule::RoleSchedule& role) {
+    return std::ranges::any_of(role.actions, [](const schedule::Action& a) { return a.op == schedule::Op::kSend; });
+  });
+}
+
+}  // namespace
+
+std::vector<schedule::Stage> pipeline_stages(const RunNode& run, const model::ModelDescription& model) {
+  return assign_segments(is_file(run.schedule) ? from_file(run) : generated(run, 1), model).stages;
+}
+
+Schedule step_schedule(const RunNode& run, const model::ModelDescription& model, int64_t micro_batches) {
+  Schedule schedule = assign_segments(is_file(run.schedule) ? from_file(run) : generated(run, micro_batches), model);
+  if (schedule.micro_batches != micro_batches) {
+    throw InputError(fmt::format("{}: has {} micro-batches, but a step has {} (schedule.micro_batches)",
+                                 run.schedule.order, schedule.micro_batches, micro_batches));
+  }
+  mark_frozen(schedule, run, model);
+  if (has_messages(schedule)) return schedule;
+  return place_messages(prune_frozen(schedule), kPlace, {});
+}
+
+Schedule evaluation_schedule(const Schedule& step, int64_t micro_batches) {
+  Schedule forwards;
   forwards.stages = step.stages;
   forwards.micro_batches = static_cast<int32_t>(micro_batches);
   forwards.roles.resize(step.roles.size());
