@@ -63,7 +63,6 @@ constexpr MessagePlace kPlaces[] = {MessagePlace::kSender, MessagePlace::kTime, 
 std::vector<Schedule> generated(int32_t most_roles, int32_t most_micro_batches) {
   std::vector<Schedule> result;
   for (const Kind kind : all_kinds()) {
-    if (kind == Kind::kZeroBubbleAuto || kind == Kind::kVHalf || kind == Kind::kVMin) continue;
     const bool any_chunks = kind == Kind::kInterleaved || kind == Kind::kBreadthFirst;
     for (int32_t roles = 1; roles <= most_roles; ++roles) {
       for (int32_t chunks = any_chunks ? 1 : 0; chunks <= (any_chunks ? 3 : 0); ++chunks) {
