@@ -1,8 +1,13 @@
 #include "app/explain.h"
 
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "run/timetable.h"
 
 namespace weft::app {
 namespace {
@@ -42,6 +47,44 @@ TEST(Explain, TheTableHoldsEveryParameterOnceWithItsGroup) {
   }
   EXPECT_EQ(elements, answer.at("parameters"));
   EXPECT_EQ(answer.at("stable_tokens"), 50 * 12 * 64) << "nothing decays";
+}
+
+// The published run, of which neither tokenizer nor data are here.
+TEST(Explain, Xmodel25IsThePublishedRun) {
+  const auto start = std::chrono::steady_clock::now();
+  const OrderedJson answer = explanation_json(explained("xmodel-2.5"), Table::kWith);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  EXPECT_EQ(answer.at("parameters"), 1'350'059'520);
+  EXPECT_EQ(answer.at("parameters_without_embedding"), 1'151'485'440);
+  EXPECT_EQ(answer.at("stable_tokens"), 270'000LL * 480 * 3712 + 260'000LL * 960 * 3712);
+  EXPECT_NEAR(answer.at("stable_tokens").get<double>(), 1.408e12, 0.0005e12);
+  for (const OrderedJson& row : answer.at("table")) {
+    const bool tied = row.at("class") == "tied";
+    const double rate = tied ? 0.01 : 0.01 / 6;
+    EXPECT_NEAR(row.at("rate").get<double>(), rate, 1e-12) << row;
+    EXPECT_NEAR(row.at("decay").get<double>(), row.at("class") == "vector" ? 0 : 0.1 * rate, 1e-12) << row;
+    EXPECT_NEAR(row.at("update").get<double>(), rate * std::sqrt(0.1 / 1.9), 1e-12) << row;
+    EXPECT_EQ(row.at("epsilon"), 1e-8) << row;
+  }
+  const auto value = [&](const std::string& path) { return field(answer, path)->at("value").get<double>(); };
+  EXPECT_EQ(value("model.embedding.multiplier"), 12);
+  EXPECT_NEAR(value("model.layer.mlp_residual.multiplier"), 1.4 / std::sqrt(48), 1e-15);
+  EXPECT_NEAR(value("model.head.multiplier"), 1.0 / 6, 1e-15);
+  EXPECT_EQ(value("model.layer.attention.scale"), 1.0 / 64);
+  EXPECT_EQ(field(answer, "model.head.multiplier")->at("origin"), "parametrisation xmodel");
+}
+
+// Each mixture has all sources and, as published, adds up to 1 within rounding.
+TEST(Explain, Xmodel25sMixturesAddUp) {
+  for (const std::string recipe : {"xmodel-2.5", "xmodel-2.5-long"}) {
+    const Explanation explanation = explained(recipe);
+    const recipe::Timetable timetable = run::timetable_of(explanation.run.node);
+    for (const recipe::Stretch& stretch : timetable.stretches()) {
+      EXPECT_EQ(stretch.weights.size(), 14U);
+      EXPECT_NEAR(std::accumulate(stretch.weights.begin(), stretch.weights.end(), 0.0), 1, 2e-3);
+    }
+    EXPECT_EQ(timetable.covered_steps(), explanation.run.node.train.steps);
+  }
 }
 
 TEST(Explain, EveryFieldSaysWhereItCameFrom) {

@@ -151,6 +151,26 @@ TEST_F(LoadTest, AResumeRefusesWhatChangesNumbersByName) {
             "train.seed: was 1, now 4");
 }
 
+TEST_F(LoadTest, TheParametrisationsMultipliersAreWrittenIntoTheModel) {
+  const std::vector<std::string> mup = {"parametrisation={kind='mup', base_width=16, output_multiplier=3.0}"};
+  const LoadedRun run = load(kBase, mup);
+  const double width = static_cast<double>(run.node.model.width.get());
+  EXPECT_EQ(run.node.model.head->multiplier, 3.0 / (width / 16));
+  EXPECT_EQ(run.origins.at("model.head.multiplier"), "parametrisation mup");
+  const LoadedRun again = load(config::dump(run.node), {});
+  EXPECT_TRUE(config::differences(run.node, again.node).empty()) << "the dumped tree is the run";
+  std::vector<std::string> other = mup;
+  other.emplace_back("model.head.multiplier=1.0");
+  try {
+    (void)load(kBase, other);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("model.head.multiplier is 1.0, but parametrisation.kind"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(LoadTest, FrozenPatternsMatchPaths) {
   const TrainNode train = load(kBase, {"train.frozen=['embedding.*', 'layers.?.mlp.*']"}).node.train;
   EXPECT_TRUE(frozen(train, "embedding.weight"));
