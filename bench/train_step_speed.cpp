@@ -77,7 +77,7 @@ class AdamWStep : public execute::OptimizerStep {
   explicit AdamWStep(nn::ParameterStore& parameters) {
     std::vector<optim::Group> groups;
     for (const auto& group : parameters.groups())
-      groups.push_back({1, group.weight_decay ? 1.0 : 0.0, group.master, {}});
+      groups.push_back({1, group.weight_decay ? 1.0 : 0.0, false, group.master, {}});
     optimizer_ = optim::make_optimizer(recipe::AdamW{}, std::move(groups));
   }
   void apply(nn::ParameterStore& parameters, const execute::StepFacts& facts) override {

@@ -7,21 +7,27 @@
 #include "kernel/update.h"
 
 namespace weft::optim {
+
 AdamW::AdamW(const recipe::AdamW& node, std::vector<Group> groups)
+    : AdamW(node, groups, std::vector<bool>(groups.size(), true)) {}
+
+AdamW::AdamW(const recipe::AdamW& node, std::vector<Group> groups, const std::vector<bool>& kept)
     : Optimizer(std::move(groups), node.clip),
       beta1_(node.betas.at(0)),
       beta2_(node.betas.at(1)),
       epsilon_(node.epsilon),
       weight_decay_(node.weight_decay) {
-  for (const Group& group : this->groups()) {
-    averages_.push_back(at::zeros_like(group.master));
-    squares_.push_back(at::zeros_like(group.master));
+  for (size_t group = 0; group < kept.size(); ++group) {
+    const at::Tensor& master = this->groups()[group].master;
+    averages_.push_back(kept[group] ? at::zeros_like(master) : at::Tensor());
+    squares_.push_back(kept[group] ? at::zeros_like(master) : at::Tensor());
   }
 }
 
 std::vector<StateTensor> AdamW::state() const {
   std::vector<StateTensor> tensors;
   for (size_t group = 0; group < groups().size(); ++group) {
+    if (!averages_[group].defined()) continue;
     for (const Part& part : groups()[group].parts) {
       tensors.push_back({part.path, "exp_avg", averages_[group].narrow(0, part.offset, part.size)});
       tensors.push_back({part.path, "exp_avg_sq", squares_[group].narrow(0, part.offset, part.size)});

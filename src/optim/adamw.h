@@ -15,11 +15,14 @@ class AdamW : public Optimizer {
   [[nodiscard]] std::string_view kind() const override { return recipe::AdamW::kKind; }
   [[nodiscard]] std::vector<StateTensor> state() const override;
 
- private:
+ protected:
+  // For an optimizer that updates some groups otherwise: averages of the `kept` ones alone.
+  AdamW(const recipe::AdamW& node, std::vector<Group> groups, const std::vector<bool>& kept);
   void update(size_t group, const at::Tensor& gradient, double gradient_scale, double learning_rate) override;
 
+ private:
   double beta1_, beta2_, epsilon_, weight_decay_;
-  std::vector<at::Tensor> averages_, squares_;  // one a group, flat
+  std::vector<at::Tensor> averages_, squares_;  // one a group, flat; undefined where not kept
 };
 
 }  // namespace weft::optim

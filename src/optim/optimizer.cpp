@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "optim/adamw.h"
+#include "optim/muon.h"
 
 namespace weft::optim {
 
@@ -26,6 +27,9 @@ void Optimizer::step(std::span<const at::Tensor> gradients, double gradient_norm
 std::unique_ptr<Optimizer> make_optimizer(const recipe::OptimizerNode& node, std::vector<Group> groups) {
   if (node.kind() == recipe::AdamW::kKind) {
     return std::make_unique<AdamW>(dynamic_cast<const recipe::AdamW&>(node), std::move(groups));
+  }
+  if (const auto* muon = dynamic_cast<const recipe::Muon*>(&node)) {
+    return std::make_unique<Muon>(*muon, std::move(groups));
   }
   throw Error("no computation for the optimizer " + std::string(node.kind()));
 }

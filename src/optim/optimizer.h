@@ -20,12 +20,14 @@ struct Part {
   std::string path;
   int64_t offset = 0;
   int64_t size = 0;
+  std::vector<int64_t> shape = {};  // of what is held of it; needed for matrices
 };
 
 struct Group {
   double epsilon = 1;  // both multiply the optimizer's settings
   double weight_decay = 1;
-  at::Tensor master;  // fp32, flat; changed by step()
+  bool matrices = false;  // hidden matrices, experts' too: what Muon makes orthogonal
+  at::Tensor master;      // fp32, flat; changed by step()
   std::vector<Part> parts;
 };
 

@@ -25,7 +25,7 @@ TEST(AdamW, FollowsTheFusedKernelOfTorch) {
     recipe::AdamW node = adamw();
     node.clip = clip;
     const at::Tensor start = at::linspace(-2, 2, 1003, at::kFloat);
-    std::vector<Group> groups = {{1, 1, start.clone(), {}}, {1, 0, start.clone(), {}}};
+    std::vector<Group> groups = {{1, 1, false, start.clone(), {}}, {1, 0, false, start.clone(), {}}};
     const at::Tensor first = groups[0].master, second = groups[1].master;
     const auto optimizer = make_optimizer(node, std::move(groups));
     std::vector<at::Tensor> wanted = {start.clone(), start.clone()};
@@ -54,7 +54,7 @@ TEST(AdamW, FollowsTheFusedKernelOfTorch) {
 TEST(AdamW, FirstStepInClosedForm) {
   recipe::AdamW node = adamw();
   node.epsilon = 0.5;
-  std::vector<Group> groups = {{1, 1, numbers({1, 2, -3}), {}}};
+  std::vector<Group> groups = {{1, 1, false, numbers({1, 2, -3}), {}}};
   const at::Tensor master = groups[0].master;
   const auto optimizer = make_optimizer(node, std::move(groups));
   const std::vector<at::Tensor> gradients = {numbers({1, -1, 0})};
@@ -66,7 +66,7 @@ TEST(AdamW, FirstStepInClosedForm) {
 // Two groups of one optimizer against two optimizers with the products of settings and factors.
 TEST(AdamW, GroupsMultiplyRateEpsilonAndDecay) {
   const std::vector<at::Tensor> gradients = {numbers({1e-3, -2e-8, 0.5}), numbers({1e-3, -2e-8, 0.5})};
-  std::vector<Group> groups = {{0.25, 4, numbers({1, 2, -3}), {}}, {1, 1, numbers({1, 2, -3}), {}}};
+  std::vector<Group> groups = {{0.25, 4, false, numbers({1, 2, -3}), {}}, {1, 1, false, numbers({1, 2, -3}), {}}};
   const std::vector<at::Tensor> masters = {groups[0].master, groups[1].master};
   const auto optimizer = make_optimizer(adamw(), std::move(groups));
   for (int step = 0; step < 3; ++step) optimizer->step(gradients, 1, std::vector{2e-2, 1e-2});
@@ -75,7 +75,7 @@ TEST(AdamW, GroupsMultiplyRateEpsilonAndDecay) {
     node.epsilon = epsilon;
     node.weight_decay = decay;
     const at::Tensor master = numbers({1, 2, -3});
-    const auto other = make_optimizer(node, {{1, 1, master, {}}});
+    const auto other = make_optimizer(node, {{1, 1, false, master, {}}});
     for (int step = 0; step < 3; ++step) other->step({gradients.data(), 1}, 1, std::vector{rate});
     return master;
   };
@@ -86,7 +86,7 @@ TEST(AdamW, GroupsMultiplyRateEpsilonAndDecay) {
 TEST(Optimizer, StateIsRestoredThroughItsTensors) {
   const auto make = [](at::Tensor& master) {
     master = at::linspace(-1, 1, 10, at::kFloat);
-    return make_optimizer(adamw(), {{1, 1, master, {{"a", 0, 6}, {"b", 6, 4}}}});
+    return make_optimizer(adamw(), {{1, 1, false, master, {{"a", 0, 6, {}}, {"b", 6, 4, {}}}}});
   };
   const auto gradients = [](int step) { return std::vector<at::Tensor>{at::linspace(-1, 2, 10, at::kFloat) * step}; };
   at::Tensor master, resumed_master;
@@ -113,7 +113,7 @@ TEST(Optimizer, StateIsRestoredThroughItsTensors) {
 }
 
 TEST(Optimizer, RefusesGradientsThatAreNotNumbers) {
-  std::vector<Group> groups = {{1, 1, numbers({1, 2}), {}}};
+  std::vector<Group> groups = {{1, 1, false, numbers({1, 2}), {}}};
   const at::Tensor master = groups[0].master;
   const auto optimizer = make_optimizer(adamw(), std::move(groups));
   const std::vector<at::Tensor> gradients = {numbers({NAN, 0})};
