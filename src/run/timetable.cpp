@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/tree.h"
 #include "model/describe.h"
+#include "run/layout.h"
 
 namespace weft::run {
 
@@ -41,23 +42,33 @@ model::ModelDescription describe(const RunNode& run) {
 }
 
 void check_trainable(const RunNode& run) {
-  const auto refuse = [](const std::string& key, std::string_view kind) {
-    throw InputError(fmt::format("{} is \"{}\", which weft train does not compute yet", key, kind));
-  };
-  if (run.optimizer->kind() != recipe::AdamW::kKind) refuse("optimizer.kind", run.optimizer->kind());
+  const schedule::Layout layout = layout_of(run);
+  if (run.optimizer->kind() == recipe::Muon::kKind && (layout.tensor > 1 || layout.shards() > 1)) {
+    throw InputError(
+        "optimizer.kind is \"muon\", which needs whole matrices on every rank so far: parallel.tensor and "
+        "parallel.fsdp "
+        "must be 1, parallel.zero 0");
+  }
   const recipe::Timetable timetable = timetable_of(run);
   for (size_t index = 0; index < run.phases.slots.size(); ++index) {
     const recipe::Stretch& stretch = timetable.stretches()[index];
     if (stretch.first_step >= run.train.steps) return;
     const std::string name = fmt::format("phases.{}", index);
-    if (stretch.optimizer->kind() != run.optimizer->kind()) refuse(name + ".optimizer.kind", stretch.optimizer->kind());
+    if (stretch.optimizer->kind() != run.optimizer->kind()) {
+      throw InputError(
+          fmt::format("{}.optimizer.kind is \"{}\", optimizer.kind is \"{}\": weft train changes no "
+                      "optimizer within a run yet",
+                      name, stretch.optimizer->kind(), run.optimizer->kind()));
+    }
     for (const config::Difference& difference : config::differences(*run.optimizer, *stretch.optimizer)) {
       throw InputError(
           fmt::format("{}.optimizer.{} is {}, [optimizer] has {}: weft train changes no optimizer within "
                       "a run yet",
                       name, difference.path, difference.after, difference.before));
     }
-    if (stretch.precision == "fp8") refuse(name + ".precision", stretch.precision);
+    if (stretch.precision == "fp8") {
+      throw InputError(fmt::format("{}.precision is \"fp8\", which weft train does not compute yet", name));
+    }
     if (stretch.precision != run.train.precision) {
       throw InputError(
           fmt::format("{}.precision is \"{}\", train.precision is \"{}\": weft train does not change the "

@@ -25,7 +25,10 @@ void check_finite(const execute::StepFacts& facts) {
 RunOptimizer::RunOptimizer(const recipe::Timetable& timetable, std::vector<recipe::ParameterRule> rules,
                            const model::ModelDescription& model, nn::ParameterStore& parameters)
     : timetable_(timetable), rules_(std::move(rules)) {
-  for (const model::ParameterDescription& parameter : model.parameters) classes_.push_back(parameter.parameter_class);
+  for (const model::ParameterDescription& parameter : model.parameters) {
+    classes_.push_back(parameter.parameter_class);
+    matrices_.push_back(recipe::is_hidden_matrix(parameter));
+  }
   optimizer_ = optim::make_optimizer(*timetable.at(0).optimizer, cut_groups(parameters));
 }
 
@@ -33,7 +36,7 @@ bool RunOptimizer::alike(int left, int right) const {
   const auto a = static_cast<size_t>(left), b = static_cast<size_t>(right);
   const recipe::ParameterRule &one = rules_.at(a), &other = rules_.at(b);
   return one.rate == other.rate && one.epsilon == other.epsilon && one.decay == other.decay &&
-         timetable_.same_factors(classes_.at(a), classes_.at(b));
+         matrices_.at(a) == matrices_.at(b) && timetable_.same_factors(classes_.at(a), classes_.at(b));
 }
 
 // Parameters lie in a store's group in its order, without gaps; neighbours that change alike are one group here.
@@ -44,12 +47,13 @@ std::vector<optim::Group> RunOptimizer::cut_groups(const nn::ParameterStore& par
     int64_t offset = 0;
     for (const int& parameter : stored.pieces) {
       if (&parameter == &stored.pieces.front() || !alike(pieces_.back().parameter, parameter)) {
-        const recipe::ParameterRule& rule = rules_.at(static_cast<size_t>(parameter));
+        const auto index = static_cast<size_t>(parameter);
         pieces_.push_back({number, offset, 0, parameter});
-        groups.push_back({rule.epsilon, rule.decay, {}, {}});
+        groups.push_back({rules_.at(index).epsilon, rules_.at(index).decay, matrices_.at(index), {}, {}});
       }
-      const int64_t size = parameters.piece(parameter).range.size();
-      groups.back().parts.push_back({parameters.path(parameter), pieces_.back().size, size});
+      const nn::Piece& held = parameters.piece(parameter);
+      const int64_t size = held.range.size();
+      groups.back().parts.push_back({parameters.path(parameter), pieces_.back().size, size, held.shape});
       pieces_.back().size += size;
       offset += size;
     }
@@ -88,17 +92,23 @@ void RunOptimizer::apply(nn::ParameterStore& parameters, const execute::StepFact
 std::vector<optim::StateTensor> RunOptimizer::state() const { return optimizer_->state(); }
 
 std::vector<ManifestOptimizerGroup> RunOptimizer::groups(const nn::ParameterStore& parameters) const {
+  const auto* muon = dynamic_cast<const recipe::Muon*>(timetable_.at(0).optimizer);
   std::vector<ManifestOptimizerGroup> result;
-  for (const bool weight_decay : {true, false}) {
+  const auto add = [&](const char* name, std::string_view kind, std::string convention, auto&& member) {
     ManifestOptimizerGroup& entry = result.emplace_back();
-    entry.name = weight_decay ? "decayed" : "not decayed";
-    entry.kind = optimizer_->kind();
-    entry.convention = "torch.optim.AdamW";
+    entry.name = name;
+    entry.kind = kind;
+    entry.convention = std::move(convention);
     entry.updates = optimizer_->steps();
     for (int index = 0; index < static_cast<int>(parameters.size()); ++index) {
-      const bool member = !parameters.frozen(index) && parameters.weight_decay(index) == weight_decay;
-      if (member) entry.parameters.push_back(parameters.path(index));
+      if (!parameters.frozen(index) && member(index)) entry.parameters.push_back(parameters.path(index));
     }
+  };
+  const auto by_muon = [&](int index) { return muon != nullptr && matrices_.at(static_cast<size_t>(index)); };
+  if (muon != nullptr) add("orthogonalised", recipe::Muon::kKind, muon->convention, by_muon);
+  for (const bool weight_decay : {true, false}) {
+    add(weight_decay ? "decayed" : "not decayed", recipe::AdamW::kKind, "torch.optim.AdamW",
+        [&](int index) { return !by_muon(index) && parameters.weight_decay(index) == weight_decay; });
   }
   return result;
 }

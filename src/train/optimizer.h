@@ -45,6 +45,7 @@ class RunOptimizer final : public execute::OptimizerStep {
   const recipe::Timetable& timetable_;
   std::vector<recipe::ParameterRule> rules_;
   std::vector<model::ParameterClass> classes_;
+  std::vector<bool> matrices_;  // hidden ones, experts' too
   std::vector<Piece> pieces_;  // one a group of the optimizer
   std::unique_ptr<optim::Optimizer> optimizer_;
 };

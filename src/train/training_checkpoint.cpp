@@ -111,6 +111,28 @@ void check_cursors(const CheckpointReader& reader, const data::Dataset& dataset)
   }
 }
 
+// What an optimizer keeps means something else to another kind, and to Muon's other convention.
+void check_optimizer(const CheckpointReader& reader, const std::vector<ManifestOptimizerGroup>& groups) {
+  std::map<std::string, const ManifestOptimizerGroup*> stored;
+  for (const ManifestOptimizerGroup& group : reader.manifest().optimizer) {
+    for (const std::string& path : group.parameters) stored[path] = &group;
+  }
+  for (const ManifestOptimizerGroup& group : groups) {
+    for (const std::string& path : group.parameters) {
+      const auto found = stored.find(path);
+      if (found == stored.end()) continue;
+      const ManifestOptimizerGroup& was = *found->second;
+      if (was.kind == group.kind && was.convention == group.convention) continue;
+      throw InputError(fmt::format(
+          "{}: what the optimizer keeps of {} is of kind {} ({}), the run's optimizer is {} ({}){}",
+          reader.folder().string(), path, was.kind, was.convention, group.kind, group.convention,
+          was.kind == group.kind ? "; set optimizer.convention to the first, which trains alike: a sum's buffer is an "
+                                   "average's divided by 1 - momentum"
+                                 : "; to start afresh from its weights give them as train.initial_weights"));
+    }
+  }
+}
+
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& checkpoints, const TrainedState& state, const Progression& now) {
@@ -136,6 +158,7 @@ Progression load_checkpoint(const std::filesystem::path& folder, const TrainedSt
   const Manifest& manifest = reader.manifest();
   if (manifest.data_fingerprint != state.dataset.fingerprint().hash()) refuse_data(reader, state.dataset);
   check_cursors(reader, state.dataset);
+  check_optimizer(reader, state.optimizer.groups(state.parameters));
   checkpoint::load_training_state(reader, state_tensors(state, Parts::kHeld), checkpoint_ranks(state));
   state.parameters.refresh_compute_copies();
   state.optimizer.restore_steps(manifest.step);

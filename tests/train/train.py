@@ -241,6 +241,22 @@ def test_phases(folder):
     assert "stood at sample" in message, message
 
 
+def test_muon(folder):
+    muon = ("--set", "optimizer.kind=muon", "--set", "optimizer.weight_decay=0.1")
+    whole, parts = folder + "/whole", folder + "/parts"
+    expected = train(whole, *muon)
+    assert rows(whole)[-1]["loss"] < rows(whole)[0]["loss"] - 0.2
+    train(parts, *muon, "--steps", "10")
+    with open(parts + "/checkpoints/step-10/manifest.json") as file:
+        groups = {group["name"]: group for group in json.load(file)["optimizer"]}
+    assert (groups["orthogonalised"]["kind"], groups["orthogonalised"]["convention"]) == ("muon", "sum")
+    assert groups["decayed"]["kind"] == "adamw" and len(groups["orthogonalised"]["parameters"]) == 14
+    assert train(parts, *muon, "--resume")["parameter_hash"] == expected["parameter_hash"]
+    branch = ("--branch", "15", "--from", whole, *muon)
+    assert "divided by 1 - momentum" in train(folder + "/bad", *branch, "--set", "optimizer.convention=average", code=2)
+    assert "is of kind muon" in train(folder + "/bad", "--branch", "15", "--from", whole, code=2)
+
+
 def test_phases_refused(folder):
     phases = {"run_file": os.path.join(os.path.dirname(RUN_FILE), "phases.toml")}
     out = folder + "/bad"
@@ -248,7 +264,6 @@ def test_phases_refused(folder):
                             ("phases.2.precision=fp8", 'phases.2.precision is "fp8"'),
                             ("phases.2.precision=bf16", "phases.2.precision"),
                             ("phases.1.optimizer={kind='adamw', weight_decay=0.5}", "phases.1.optimizer.weight_decay"),
-                            ("optimizer.kind=muon", 'optimizer.kind is "muon"'),
                             ("phases.2.weights=[0.0, 0.0]", "phases.2.weights: their sum is 0"),
                             ("phases.1.context=17", "phases.1.context is 17")):
         message = train(out, "--set", setting, code=2, **phases)
