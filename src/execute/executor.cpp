@@ -103,8 +103,7 @@ class Run {
     }();
     const Handler handler = kHandlers[static_cast<size_t>(action.op)];
     if (handler == nullptr) throw Error(fmt::format("the executor has no handler for {}", schedule::text(action)));
-    const bool of_values = action.micro_batch >= 0 && action.op != Op::kReduceGradient;
-    if (of_values && is_empty(action)) return;  // on all ranks that divide its sequences
+    if (action.micro_batch >= 0 && is_empty(action)) return;  // on all ranks that divide its sequences
     (this->*handler)(action);
   }
 

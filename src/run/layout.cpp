@@ -24,6 +24,7 @@ schedule::Layout layout_of(const RunNode& run) {
   layout.tensor = parallel.tensor;
   layout.sequence = parallel.sequence;
   layout.zero = static_cast<int>(parallel.zero.value_or(parallel.fsdp > 1 ? 3 : 0));
+  layout.whole_stages = static_cast<int>(parallel.whole_stages);
   layout.whole_buckets = static_cast<int>(parallel.whole_buckets);
 
   fail_if(layout.sequence && layout.tensor == 1,

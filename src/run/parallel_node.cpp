@@ -28,8 +28,12 @@ void ParallelNode::fields(FieldList& list) {
            "Unset: 3 with fsdp > 1, else 0")
       .at_least(0)
       .at_most(3);
+  list.add("whole_stages", whole_stages, Hint::kPerformance, "stages",
+           "with zero = 3 and several stages, how many are whole at a time on a rank")
+      .at_least(1)
+      .at_most(kGreatestDegree);
   list.add("whole_buckets", whole_buckets, Hint::kPerformance, "layers",
-           "with zero = 3, how many are whole at a time on a rank")
+           "with zero = 3 and one stage, how many are whole at a time on a rank")
       .at_least(1);
 }
 

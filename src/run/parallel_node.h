@@ -20,6 +20,7 @@ struct ParallelNode : config::Node {
   int64_t context = 1;
   bool sequence = false;
   std::optional<int64_t> zero;  // unset: 3 with fsdp > 1, else 0
+  int64_t whole_stages = 2;
   int64_t whole_buckets = 2;
 };
 

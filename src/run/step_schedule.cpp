@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "run/layout.h"
 #include "schedule/generate.h"
 #include "schedule/passes.h"
 #include "schedule/text_form.h"
@@ -82,7 +83,12 @@ Schedule step_schedule(const RunNode& run, const model::ModelDescription& model,
   }
   mark_frozen(schedule, run, model);
   if (has_messages(schedule)) return schedule;
-  return place_messages(prune_frozen(schedule), kPlace, {});
+  schedule = prune_frozen(schedule);
+  const schedule::Layout layout = layout_of(run);
+  if (layout.zero >= 2 && layout.shards() > 1 && schedule.stages.size() > 1) {
+    schedule = place_shards(schedule, layout.whole_stages, layout.zero == 3);
+  }
+  return place_messages(schedule, kPlace, {});
 }
 
 Schedule evaluation_schedule(const Schedule& step, int64_t micro_batches) {

@@ -18,6 +18,8 @@ bool is_backward(Op op) { return op == Op::kBackward || op == Op::kBackwardInput
 
 bool on_segments(Op op) { return op == Op::kForward || is_backward(op); }
 
+bool moves_shards(Op op) { return op == Op::kUnshard || op == Op::kReshard || op == Op::kReduceGradient; }
+
 bool has_backward(const Schedule& schedule) {
   for (const RoleSchedule& role : schedule.roles) {
     for (const Action& action : role.actions) {
@@ -37,11 +39,10 @@ Action redistribute(const Action& neighbour, int value, Direction direction) {
   return action;
 }
 
-Action on_bucket(Op op, int bucket, int32_t micro_batch = -1) {
+Action on_bucket(Op op, int bucket) {
   Action action;
   action.op = op;
   action.bucket = bucket;
-  action.micro_batch = micro_batch;
   return action;
 }
 
@@ -59,7 +60,6 @@ class Expansion {
       : stages_(schedule.stages),
         model_(model),
         layout_(layout),
-        micro_batches_(schedule.micro_batches),
         role_(role),
         trains_(has_backward(schedule)),
         values_(value_layouts(model, layout)),
@@ -71,8 +71,10 @@ class Expansion {
     Actions actions = lower(stage_level);
     actions = redistribute_values(actions);
     actions = free_values(actions);
-    actions = reduce_gradients(actions);
-    actions = unshard(actions);
+    if (std::ranges::none_of(stage_level, [](const Action& action) { return moves_shards(action.op); })) {
+      actions = reduce_gradients(actions);
+      actions = unshard(actions);
+    }
     add_end(actions);
     return actions;
   }
@@ -82,8 +84,13 @@ class Expansion {
   // of them.
   [[nodiscard]] Actions lower(const Actions& actions) const {
     const MessageLowering messages(model_, stages_);
+    ShardState shards(buckets_.count);
     Actions lowered;
     for (const Action& action : actions) {
+      if (moves_shards(action.op)) {
+        move_shards(action, shards, lowered);
+        continue;
+      }
       if (action.op == Op::kSend || action.op == Op::kReceive) {
         messages.begin(action, lowered);
         continue;
@@ -96,9 +103,40 @@ class Expansion {
         lowered.push_back(action);
         lowered.back().paired = false;
         lowered.back().segment = stage.first_segment + offset;
+        if (action.op != Op::kBackward && action.op != Op::kBackwardWeight) continue;
+        for (const int bucket : buckets_of(lowered.back())) shards.unreduced[static_cast<size_t>(bucket)] = true;
       }
     }
     return lowered;
+  }
+
+  // By bucket, while a list is lowered whose stage level says when stages are gathered and reduced.
+  struct ShardState {
+    explicit ShardState(int buckets)
+        : users(static_cast<size_t>(buckets)), unreduced(static_cast<size_t>(buckets), false) {}
+    std::vector<int> users;       // whole stages that use it
+    std::vector<bool> unreduced;  // has gradients that were not reduced
+  };
+
+  // What a stage asks for, asked for each of its buckets. Stages of a role may share one (tied weights).
+  void move_shards(const Action& action, ShardState& shards, Actions& lowered) const {
+    const Stage& stage = stages_[static_cast<size_t>(action.stage)];
+    std::set<int> buckets;
+    for (int32_t segment = stage.first_segment; segment < stage.first_segment + stage.segment_count; ++segment) {
+      const std::vector<int>& used = buckets_.of_segment[static_cast<size_t>(segment)];
+      buckets.insert(used.begin(), used.end());
+    }
+    for (const int bucket : buckets) {
+      const auto index = static_cast<size_t>(bucket);
+      bool asked = false;
+      if (action.op == Op::kUnshard) asked = shards.users[index]++ == 0;
+      if (action.op == Op::kReshard) asked = --shards.users[index] == 0;
+      if (action.op == Op::kReduceGradient && reduced_[index]) {
+        asked = shards.unreduced[index];
+        shards.unreduced[index] = false;
+      }
+      if (asked) lowered.push_back(on_bucket(action.op, bucket));
+    }
   }
 
   [[nodiscard]] Actions redistribute_values(const Actions& actions) const {
@@ -155,15 +193,14 @@ class Expansion {
         if (reduced_[static_cast<size_t>(bucket)]) last[{micro_batch, bucket}] = index;
       }
     }
-    std::multimap<size_t, std::pair<int32_t, int>> reduced;
-    for (const auto& [key, index] : last) reduced.emplace(index, key);
+    std::multimap<size_t, int> reduced;  // index -> bucket
+    for (const auto& [key, index] : last) reduced.emplace(index, key.second);
     Actions result;
     for (size_t index = 0; index < actions.size(); ++index) {
       result.push_back(actions[index]);
       const auto [first, end] = reduced.equal_range(index);
       for (auto entry = first; entry != end; ++entry) {
-        const auto [micro_batch, bucket] = entry->second;
-        result.push_back(on_bucket(Op::kReduceGradient, bucket, micro_batch < 0 ? micro_batches_ - 1 : micro_batch));
+        result.push_back(on_bucket(Op::kReduceGradient, entry->second));
       }
     }
     return result;
@@ -260,7 +297,7 @@ class Expansion {
   const std::vector<Stage>& stages_;
   const model::ModelDescription& model_;
   const Layout& layout_;
-  int32_t micro_batches_, role_;
+  int32_t role_;
   bool trains_;
   std::vector<ValueLayout> values_;
   model::ParameterBuckets buckets_;

@@ -20,7 +20,10 @@ struct Layout {
   int64_t tensor = 1;     // parts of each matrix
   bool sequence = false;  // norms and residuals hold a part of the sequence a tensor rank
   int zero = 0;           // 1: optimizer state, 2: and gradients, 3: and parameters are divided into shards()
-  int whole_buckets = 2;  // with zero = 3: buckets whose values a rank holds whole at a time, at least 1
+  // With zero = 3: what a rank holds whole at a time, at least 1. Stages where the stage level says when they are
+  // gathered (passes.h, place_shards), else buckets.
+  int whole_stages = 2;
+  int whole_buckets = 2;
 
   [[nodiscard]] int64_t ranks() const { return pipeline * data * fsdp * context * tensor; }
   [[nodiscard]] int64_t batch_ranks() const { return data * fsdp; }  // ranks that divide the sequences of a batch

@@ -82,7 +82,11 @@ TEST(Layout, NoTrafficMayBeMissingOrDoneTwice) {
       Schedule changed = whole;
       std::vector<Action>& actions = changed.roles[0].actions;
       actions.erase(actions.begin() + static_cast<int64_t>(index));
-      EXPECT_NE(validate(changed, llama.description, layout), "") << "without " << text(action);
+      // Gradients that go into shards may as well go there with those of the next micro-batch.
+      const bool later =
+          layout.zero >= 2 && action.op == Op::kReduceGradient &&
+          std::find(actions.begin() + static_cast<int64_t>(index), actions.end(), action) != actions.end();
+      EXPECT_EQ(validate(changed, llama.description, layout).empty(), later) << "without " << text(action);
       changed = whole;
       actions.insert(actions.begin() + static_cast<int64_t>(index), action);
       EXPECT_NE(validate(changed, llama.description, layout), "") << "twice " << text(action);

@@ -146,7 +146,6 @@ class Walk {
     const bool traffic = is_traffic(action.op);
     const bool tied = action.op == Op::kReduce && action.purpose == Purpose::kTied;
     const bool of_value = action.op == Op::kRedistribute || message;
-    const bool of_micro_batch = of_value || action.op == Op::kReduceGradient;
     const bool compute = action.op == Op::kForward || action.op == Op::kBackward || action.op == Op::kBackwardInput ||
                          action.op == Op::kBackwardWeight;
     const bool free = action.op == Op::kFree;
@@ -162,7 +161,7 @@ class Walk {
     if ((action.peer != -1) != (message || tied)) fail("peer is wrong");
     if ((action.purpose != Purpose::kNone) != (action.op == Op::kReduce)) fail("only a reduction has a purpose");
     if ((action.stage != -1) != (compute || free || of_value)) fail("stage is wrong");
-    if ((action.micro_batch != -1) != (compute || free || of_micro_batch)) fail("micro-batch is wrong");
+    if ((action.micro_batch != -1) != (compute || free || of_value)) fail("micro-batch is wrong");
     if ((action.segment != -1) != compute) fail("segment is wrong");
     if ((action.value != -1) != (free || of_value)) fail("value is wrong");
     if ((action.bucket != -1) != ((traffic && !of_value) || tied)) fail("bucket is wrong");

@@ -1,7 +1,8 @@
 #include "schedule/validate_traffic.h"
 
 #include <algorithm>
-#include <map>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -54,13 +55,12 @@ class Walk {
         return forward(action);
       case Op::kBackward:
         backward_input(action);
-        return weights_.insert({action.micro_batch, action.segment}), void();
+        return add_weights(action);
       case Op::kBackwardInput:
         return backward_input(action);
       case Op::kBackwardWeight:
         check_buckets(action);
-        weights_.insert({action.micro_batch, action.segment});
-        return;
+        return add_weights(action);
       case Op::kRedistribute:
         return redistribute(action);
       case Op::kUnshard:
@@ -157,10 +157,23 @@ class Walk {
     }
   }
 
+  // What the bounds of the layout allow the role.
   [[nodiscard]] int most_whole() const {
     size_t most = static_cast<size_t>(std::max(layout_.whole_buckets, 1));
     for (const auto& needed : buckets_.of_segment) most = std::max(most, needed.size());
-    return static_cast<int>(most);
+    std::vector<size_t> of_stages;
+    for (const Stage& stage : schedule_.stages) {
+      std::set<int> needed;
+      for (int32_t segment = stage.first_segment; segment < stage.first_segment + stage.segment_count; ++segment) {
+        const auto& used = buckets_.of_segment[static_cast<size_t>(segment)];
+        needed.insert(used.begin(), used.end());
+      }
+      if (stage.role == role_) of_stages.push_back(needed.size());
+    }
+    if (schedule_.stages.size() == 1) return static_cast<int>(most);
+    std::ranges::sort(of_stages, std::greater<>());
+    of_stages.resize(std::min(of_stages.size(), static_cast<size_t>(std::max(layout_.whole_stages, 1))));
+    return static_cast<int>(std::max(most, std::accumulate(of_stages.begin(), of_stages.end(), size_t{0})));
   }
 
   [[nodiscard]] bool needs_reduction(int bucket) const {
@@ -192,34 +205,37 @@ class Walk {
     return false;
   }
 
+  // Added over the ranks in place, a gradient is reduced once, when it is whole; into shards, whenever something was
+  // added to it.
   void reduce_gradient(const Action& action) {
     check_bucket(action);
     if (!needs_reduction(action.bucket)) fail("nothing is to be added");
-    const int32_t last = schedule_.micro_batches - 1;
-    const bool each = layout_.zero >= 2;
-    if (action.micro_batch < 0 || action.micro_batch > last || (!each && action.micro_batch != last)) {
-      fail("micro-batch is wrong");
-    }
-    for (size_t index = 0; index < model_.segments.size(); ++index) {
+    if (!unreduced_.contains(action.bucket)) fail("no weight gradient was added to it");
+    for (size_t index = 0; layout_.zero < 2 && index < model_.segments.size(); ++index) {
       if (!uses(index, action.bucket)) continue;
-      for (int32_t micro_batch = each ? action.micro_batch : 0; micro_batch <= action.micro_batch; ++micro_batch) {
+      for (int32_t micro_batch = 0; micro_batch < schedule_.micro_batches; ++micro_batch) {
         if (!weights_.contains({micro_batch, static_cast<int32_t>(index)})) {
           fail("the weight gradient of segment {}, micro-batch {} is missing", index, micro_batch);
         }
       }
     }
-    int32_t& next = reduced_[action.bucket];
-    if (each && action.micro_batch != next) fail("expected micro-batch {}", next);
-    if (next > last) fail("done before");
-    next = action.micro_batch + 1;
+    unreduced_.erase(action.bucket);
+    reduced_.insert(action.bucket);
+  }
+
+  void add_weights(const Action& action) {
+    weights_.insert({action.micro_batch, action.segment});
+    for (const int bucket : buckets_.of_segment[static_cast<size_t>(action.segment)]) unreduced_.insert(bucket);
+  }
+
+  [[nodiscard]] bool is_reduced(int bucket) const {
+    return !needs_reduction(bucket) || (reduced_.contains(bucket) && !unreduced_.contains(bucket));
   }
 
   void check_reduced() const {
     check_borrowed(Direction::kBackward);
     for (int bucket = 0; bucket < buckets_.count; ++bucket) {
-      const auto found = reduced_.find(bucket);
-      const bool done = found != reduced_.end() && found->second == schedule_.micro_batches;
-      if (needs_reduction(bucket) && !done) fail("the gradient of bucket {} is not reduced", bucket);
+      if (!is_reduced(bucket)) fail("the gradient of bucket {} is not reduced", bucket);
     }
   }
 
@@ -231,9 +247,7 @@ class Walk {
     if (std::ranges::find(borrowers, borrower) == borrowers.end()) fail("role {} does not borrow it", borrower);
     if (role_ != owner && action.peer != owner) fail("role {} owns it", owner);
     if (action.direction == Direction::kBackward) {
-      const auto found = reduced_.find(action.bucket);
-      const bool done = found != reduced_.end() && found->second == schedule_.micro_batches;
-      if (needs_reduction(action.bucket) && !done) fail("the gradient is not reduced");
+      if (!is_reduced(action.bucket)) fail("the gradient is not reduced");
     } else if (!stepped_) {
       fail("there are no new values yet");
     }
@@ -278,7 +292,7 @@ class Walk {
   std::set<Key> forwards_, inputs_, weights_;     // by segment
   std::set<Key> forward_moved_, backward_moved_;  // by value
   std::set<int> whole_;
-  std::map<int, int32_t> reduced_;                          // micro-batches reduced of each bucket
+  std::set<int> unreduced_, reduced_;                       // buckets with gradients added since, and with a reduction
   std::set<std::tuple<Direction, int, int32_t>> borrowed_;  // exchanged: bucket, borrower
   bool trains_ = false;
   bool stepped_ = false;
