@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "execute/messages.h"
 
 namespace weft::execute {
 namespace {
@@ -28,7 +29,8 @@ class Plan {
         ranks_(ranks),
         batch_(batch),
         layouts_(schedule::value_layouts(model, ranks.layout())),
-        partial_(schedule::partial_over_tensor(model, ranks.layout())) {}
+        partial_(schedule::partial_over_tensor(model, ranks.layout())),
+        messages_(model, ranks, parameters.compute_type()) {}
 
   void add(const Action& action) {
     switch (action.op) {
@@ -39,7 +41,12 @@ class Plan {
                    bucket_elements(action.bucket) * compute_bytes());
       case Op::kReduceGradient:
         return reduce_gradient(action.bucket);
+      case Op::kSend:
+        return message(action, Operation::kSend);
+      case Op::kReceive:
+        return message(action, Operation::kReceive);
       case Op::kReduce:
+        if (action.purpose == schedule::Purpose::kTied) return move_borrowed(action);
         if (action.purpose == schedule::Purpose::kLoss) {
           constexpr int64_t kNumbers = 4;  // whether to stop, the exact loss in two halves, the loss
           add(ranks_.world(), Operation::kAllReduce, "loss and metrics", kNumbers * kDoubleBytes);
@@ -117,6 +124,22 @@ class Plan {
     WEFT_CHECK(false);
   }
 
+  void message(const Action& action, Operation operation) {
+    const int64_t sequences = batch_.sequences[static_cast<size_t>(action.micro_batch)];
+    if (sequences == 0 || action.part == schedule::Part::kWait) return;
+    add(ranks_.pipeline(action.direction), operation, messages_.name(action),
+        messages_.bytes(action, sequences, batch_.length, parameters_.layout().shard));
+  }
+
+  void move_borrowed(const Action& action) {
+    const bool values = action.direction == schedule::Direction::kForward;
+    const int64_t elements = parameters_.masters(action.bucket).numel();
+    if (elements == 0) return;
+    const bool owns = parameters_.held_bucket(action.bucket) == nn::Held::kOwned;
+    add(ranks_.pipeline(action.direction), owns == values ? Operation::kSend : Operation::kReceive,
+        of_bucket(values ? "new values" : "borrowed gradient", action.bucket), elements * kFloatBytes);
+  }
+
   void reduce_gradient(int bucket) {
     int64_t shared = 0;
     for (const int index : parameters_.parameters_of(bucket)) {
@@ -139,6 +162,7 @@ class Plan {
   const BatchShape& batch_;
   std::vector<ValueLayout> layouts_;
   std::vector<bool> partial_;
+  Messages messages_;
   comm::Traffic traffic_;
 };
 
@@ -147,7 +171,7 @@ class Plan {
 comm::Traffic planned_traffic(const schedule::Schedule& lowered, const model::ModelDescription& model,
                               const nn::ParameterStore& parameters, Ranks& ranks, const BatchShape& batch) {
   Plan plan(model, parameters, ranks, batch);
-  for (const Action& action : lowered.roles[0].actions) plan.add(action);
+  for (const Action& action : lowered.roles[static_cast<size_t>(ranks.role())].actions) plan.add(action);
   return plan.take();
 }
 

@@ -9,6 +9,8 @@
 #include "model/describe.h"
 #include "model/family.h"
 #include "nn/segments.h"
+#include "schedule/generate.h"
+#include "schedule/passes.h"
 #include "train/batch.h"
 
 namespace weft::equality {
@@ -25,6 +27,7 @@ struct Model {
     family.kv_heads = 2;
     family.ffn = 48;
     family.vocabulary = kVocabulary;
+    family.tied = true;
     node = family.model();
     description = model::describe(node);
   }
@@ -56,12 +59,24 @@ struct Step {
   comm::Traffic counted, planned;
 };
 
+// Two micro-batches.
+schedule::Schedule stage_level(const Model& model, const schedule::Layout& layout) {
+  schedule::GenerateOptions options;
+  options.roles = static_cast<int32_t>(layout.pipeline);
+  options.micro_batches = 2;
+  const schedule::Schedule computed =
+      schedule::assign_segments(schedule::generate(schedule::Kind::k1f1b, options), model.description);
+  return schedule::place_messages(computed, schedule::MessagePlace::kSender, {});
+}
+
 // One step of the rank with two micro-batches.
 Step run_step(const Model& model, const schedule::Layout& layout, comm::World& plain) {
   comm::Recorder recorder;
   const std::unique_ptr<comm::World> world = comm::recorded(plain, recorder);
   execute::Ranks ranks(layout, *world);
-  const nn::StoreLayout store = ranks.store_layout(false);
+  const schedule::Schedule computed = stage_level(model, layout);
+  const schedule::BucketRoles roles = schedule::bucket_roles(model.description, computed.stages);
+  const nn::StoreLayout store = ranks.store_layout(false, &roles);
   nn::ParameterStore parameters(model.description, std::vector<bool>(model.description.parameters.size(), false),
                                 at::kFloat, at::kCPU, store);
   parameters.initialize(1);
@@ -76,8 +91,7 @@ Step run_step(const Model& model, const schedule::Layout& layout, comm::World& p
     batches.push_back(train::micro_batch_of(batch_of({own.begin + inside.begin, own.begin + inside.end}), store.shard));
     shape.sequences.push_back(inside.size());
   }
-  const schedule::Schedule lowered =
-      schedule::expand(schedule::accumulate(model.description, 2), model.description, layout);
+  const schedule::Schedule lowered = schedule::expand(computed, model.description, layout);
   execute::StepInput input;
   input.micro_batches = batches;
   input.samples = kSequences;
@@ -97,17 +111,20 @@ std::vector<schedule::Layout> layouts() {
   std::vector<schedule::Layout> all;
   for (const int64_t data : {1, 2}) {
     for (const int64_t fsdp : {1, 2}) {
-      for (const int64_t context : {1, 2}) {
-        for (const int64_t tensor : {1, 2, 3}) {
-          for (int zero = fsdp > 1 ? 1 : 0; zero <= 3; ++zero) {
-            schedule::Layout layout;
-            layout.data = data;
-            layout.fsdp = fsdp;
-            layout.context = context;
-            layout.tensor = tensor;
-            layout.sequence = tensor == 2;
-            layout.zero = zero;
-            if (layout.ranks() <= 8) all.push_back(layout);
+      for (const int64_t pipeline : {1, 2}) {
+        for (const int64_t context : {1, 2}) {
+          for (const int64_t tensor : {1, 2, 3}) {
+            for (int zero = fsdp > 1 ? 1 : 0; zero <= 3; ++zero) {
+              schedule::Layout layout;
+              layout.pipeline = pipeline;
+              layout.data = data;
+              layout.fsdp = fsdp;
+              layout.context = context;
+              layout.tensor = tensor;
+              layout.sequence = tensor == 2;
+              layout.zero = zero;
+              if (layout.ranks() <= 8) all.push_back(layout);
+            }
           }
         }
       }
@@ -122,8 +139,8 @@ TEST(Traffic, IsThatOfTheSchedulesActionsOneForOne) {
     comm::run_ranks(static_cast<int>(layout.ranks()), [&](comm::World& world) {
       const Step step = run_step(model, layout, world);
       EXPECT_EQ(comm::difference(step.planned, step.counted), "")
-          << "data " << layout.data << " fsdp " << layout.fsdp << " context " << layout.context << " tensor "
-          << layout.tensor << " zero " << layout.zero << " rank " << world.rank();
+          << "pipeline " << layout.pipeline << " data " << layout.data << " fsdp " << layout.fsdp << " context "
+          << layout.context << " tensor " << layout.tensor << " zero " << layout.zero << " rank " << world.rank();
       EXPECT_EQ(step.counted.empty(), layout.ranks() == 1);
     });
   }
@@ -207,6 +224,15 @@ TEST(Traffic, HasTheClosedFormOfEachLayout) {
   EXPECT_EQ(sum(traffic, "cp", Operation::kReduceScatter),
             (Sum{micro_batches * 2 * kLayers, 2 * kLayers * key_value_bytes}));
   EXPECT_EQ(sum(traffic, "cp", Operation::kAllReduce), (Sum{buckets, parameters}));
+
+  // Pipeline: what stands between two layers, once a micro-batch each way, and the tied embedding each way once a step.
+  layout = {};
+  layout.pipeline = 2;
+  traffic = of_first_rank(model, layout);
+  const int64_t embedding_bytes = kVocabulary * kWidth * 4;
+  EXPECT_EQ(sum(traffic, "pp", Operation::kSend), (Sum{micro_batches + 1, tokens * kWidth * 4 + embedding_bytes}));
+  EXPECT_EQ(sum(traffic, "pp back", Operation::kReceive),
+            (Sum{micro_batches + 1, tokens * kWidth * 4 + embedding_bytes}));
 }
 
 }  // namespace
