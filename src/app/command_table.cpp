@@ -216,7 +216,9 @@ CommandDefinition explain() {
       .details = "Nothing is trained and no weight is read.",
       .example = "weft explain recipes/gpt2-124m.toml --parameters",
       .arguments = {kRunFile},
-      .options = {flag("--parameters", "the table of parameters: path, shape, initial values, optimizer group"), kSet},
+      .options = {flag("--parameters",
+                       "the table of parameters: path, shape, class, initial values, rate, expected update"),
+                  kSet},
   };
 }
 
@@ -266,8 +268,8 @@ CommandDefinition data_samples() {
       .name = "data samples",
       .text = "what a run trains on: its samples, in order",
       .details =
-          "Step s of a run takes the samples s * global_batch to (s + 1) * global_batch - 1. With --json a line a "
-          "sample.",
+          "Step s of a run takes the samples s * global_batch to (s + 1) * global_batch - 1; where phases change the "
+          "batch, each step goes on behind the last. With --json a line a sample.",
       .example = "weft data samples recipes/shakespeare.toml --first 0 --count 3",
       .arguments = {kRunFile},
       .options = {kSet,

@@ -25,8 +25,8 @@ def train(out, *options, code=0, run_file=RUN_FILE, **how):
     return json.loads(done.stdout) if code == 0 else done.stderr
 
 
-def start(out, *options):
-    return subprocess.Popen(command(out, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(out, *options, run_file=RUN_FILE):
+    return subprocess.Popen(command(out, *options, run_file=run_file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def rows(out, name="metrics.jsonl"):
@@ -230,6 +230,16 @@ def test_phases(folder):
         train(parts, "--steps", str(steps), *(["--resume"] if os.path.exists(parts) else []), **phases)
     assert batches(parts) == read
     assert [row["loss"] for row in rows(parts)] == [row["loss"] for row in rows(whole)]
+
+    killed = folder + "/killed"
+    for steps in (4, 9):
+        process = start(killed, "--set", "train.steps=20", "--set", "checkpoint.every=1",
+                        *(["--resume"] if os.path.exists(killed) else []), **phases)
+        wait_for_steps(killed, steps, process)
+        process.kill()
+        process.wait()
+    assert train(killed, "--resume", **phases)["parameter_hash"] == expected["parameter_hash"]
+    assert batches(killed) == read and [row["step"] for row in rows(killed, "batches.jsonl")] == list(range(1, 21))
 
     last = ("--set", "phases.2.end=0.5")
     train(branch, "--branch", "10", "--from", whole, *last, **phases)
