@@ -5,6 +5,15 @@
 #include "base/error.h"
 
 namespace weft::schedule {
+namespace {
+
+uint8_t bit_of(Op op) {
+  if (op == Op::kForward) return 1;
+  if (op == Op::kBackwardWeight) return 2;
+  return op == Op::kRecompute ? 4 : 8;
+}
+
+}  // namespace
 
 ComputationGrid::ComputationGrid(const Schedule& schedule)
     : stages_(schedule.stages.size()), micro_batches_(static_cast<size_t>(schedule.micro_batches)) {
@@ -15,6 +24,7 @@ ComputationGrid::ComputationGrid(const Schedule& schedule)
     throw InputError(
         fmt::format("stage {} of role {}; the schedule has {} roles", stage, owner, schedule.roles.size()));
   }
+  std::vector<uint8_t> seen(size());
   for (size_t role = 0; role < schedule.roles.size(); ++role) {
     for (const Action& action : schedule.roles[role].actions) {
       if (!is_computation(action.op)) continue;
@@ -28,6 +38,11 @@ ComputationGrid::ComputationGrid(const Schedule& schedule)
       if (static_cast<size_t>(owner) != role) {
         throw InputError(fmt::format("role {}: {} of a stage of role {}", role, text(action), owner));
       }
+      uint8_t& kinds = seen[cell(action)];
+      if ((kinds & bit_of(action.op)) != 0) {
+        throw InputError(fmt::format("role {}: {} stands in the list twice", role, text(action)));
+      }
+      kinds |= bit_of(action.op);
       if (makes_gradient(action.op)) has_backward_[static_cast<size_t>(action.stage)] = 1;
     }
   }

@@ -24,8 +24,8 @@ namespace weft::schedule {
 
 class ComputationGrid {
  public:
-  // InputError: a stage of a role that is not there; a computation whose stage or micro-batch is not the schedule's, or
-  // that stands on another role's list.
+  // InputError: a stage of a role that is not there; a computation whose stage or micro-batch is not the schedule's,
+  // that stands on another role's list, or twice.
   explicit ComputationGrid(const Schedule& schedule);
 
   [[nodiscard]] size_t micro_batches() const { return micro_batches_; }

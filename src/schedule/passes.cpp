@@ -29,7 +29,7 @@ std::vector<Action> only(const std::vector<Action>& actions, Op op) {
 size_t forwards_ahead(const std::vector<Action>& actions, size_t forwards) {
   const auto first = std::ranges::find(actions, Op::kBackward, &Action::op);
   const size_t before = static_cast<size_t>(first - actions.begin());
-  return before == forwards ? forwards : before - 1;
+  return before == forwards || before == 0 ? before : before - 1;
 }
 
 }  // namespace

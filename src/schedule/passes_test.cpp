@@ -95,6 +95,205 @@ TEST(PlaceMessages, NoPlaceHangs) {
   }
 }
 
+// Peer bug: torchtitan 774. The last stage of a V is the first role's, and the turn needs no message.
+TEST(PlaceMessages, TheTurnOfAVIsLocal) {
+  const Schedule placed = place_messages(generate(Kind::kZeroBubbleV, shape(4, 2, 8)), MessagePlace::kSender, {});
+  EXPECT_EQ(placed.stages[7].role, 0);
+  EXPECT_EQ(placed.stages[3].role, placed.stages[4].role);
+  for (const Action& action : placed.roles[3].actions) {
+    if (action.op != Op::kSend && action.op != Op::kReceive) continue;
+    const bool outwards = (action.op == Op::kSend) == (action.direction == Direction::kForward);
+    EXPECT_NE(action.stage, outwards ? 3 : 4) << text(action);
+    EXPECT_EQ(action.peer, 2) << text(action);
+  }
+}
+
+// Peer bug: Megatron 750. Of two roles one is in front of and behind the other; a message is told by stage, micro-batch
+// and direction, and the k-th that is sent is the k-th received.
+TEST(PlaceMessages, SendsMeetReceivesInOrder) {
+  for (const Schedule& schedule : generated(4, 9)) {
+    for (const MessagePlace place : kPlaces) {
+      const Schedule placed = place_messages(schedule, place, {});
+      std::map<std::tuple<int32_t, int32_t, Direction>, std::vector<std::pair<int32_t, int32_t>>> sent, received;
+      for (int32_t role = 0; role < static_cast<int32_t>(placed.roles.size()); ++role) {
+        for (const Action& action : placed.roles[static_cast<size_t>(role)].actions) {
+          const int32_t maker = action.stage - (action.direction == Direction::kForward ? 1 : -1);
+          if (action.op == Op::kSend) {
+            sent[{role, action.peer, action.direction}].emplace_back(action.stage, action.micro_batch);
+          } else if (action.op == Op::kReceive) {
+            received[{action.peer, role, action.direction}].emplace_back(maker, action.micro_batch);
+          }
+        }
+      }
+      ASSERT_EQ(sent, received) << csv(placed);
+    }
+  }
+}
+
+// Computations between a receive and its reader, of all receives.
+int64_t early(const Schedule& placed) {
+  int64_t result = 0;
+  for (const RoleSchedule& role : placed.roles) {
+    for (auto receive = role.actions.begin(); receive != role.actions.end(); ++receive) {
+      if (receive->op != Op::kReceive) continue;
+      for (auto other = receive + 1; other != role.actions.end(); ++other) {
+        const bool same_way = (other->op == Op::kForward) == (receive->direction == Direction::kForward);
+        if (other->stage == receive->stage && other->micro_batch == receive->micro_batch && same_way) break;
+        if (other->op != Op::kSend && other->op != Op::kReceive) ++result;
+      }
+    }
+  }
+  return result;
+}
+
+// Peer bugs: pytorch 172668, 188833. A receive need not be posted with the first chance its sender has: kLate has next
+// to no receive in front of other work where one role's messages pass each other in order.
+TEST(PlaceMessages, LateReceivesAreNotInFront) {
+  for (const Kind kind : all_kinds()) {
+    const bool any_chunks = kind == Kind::kInterleaved || kind == Kind::kBreadthFirst;
+    const Schedule bare = generate(kind, shape(4, any_chunks ? 2 : 0, 12));
+    const int64_t late = early(place_messages(bare, MessagePlace::kLate, {}));
+    const int64_t sender = early(place_messages(bare, MessagePlace::kSender, {}));
+    EXPECT_TRUE(late < sender || late == 0) << name(kind);
+    const bool few = kind == Kind::kGpipe || kind == Kind::k1f1b || kind == Kind::kZeroBubbleH1;
+    EXPECT_TRUE(late <= 2 || !few) << name(kind);
+  }
+}
+
+// Peer bug: pytorch 127332. Two roles send to each other at once: late receives alone would hang, one is posted
+// earlier.
+TEST(PlaceMessages, LateIsEarlierWhereItWouldHang) {
+  const Schedule bare = read_csv("0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,3F0,3F1,3B0,3B1,1B0,1B1\n", "two roles");
+  Schedule late = place_messages(bare, MessagePlace::kTime, {});
+  for (RoleSchedule& role : late.roles) {  // every receive right in front of its reader, whatever happens
+    std::vector<Action> receives, actions;
+    for (const Action& action : role.actions) {
+      if (action.op == Op::kReceive) receives.push_back(action);
+    }
+    for (const Action& action : role.actions) {
+      if (action.op == Op::kReceive) continue;
+      for (const Action& receive : receives) {
+        const bool reads = receive.stage == action.stage && receive.micro_batch == action.micro_batch &&
+                           (action.op == Op::kForward) == (receive.direction == Direction::kForward);
+        if (reads && (action.op == Op::kForward || action.op == Op::kBackward)) actions.push_back(receive);
+      }
+      actions.push_back(action);
+    }
+    role.actions = actions;
+  }
+  EXPECT_FALSE(run_rendezvous(late).has_value());
+  EXPECT_TRUE(run_rendezvous(place_messages(bare, MessagePlace::kLate, {})).has_value());
+}
+
+// Peer bug: pytorch 165467. With more stages a role than may be whole, a stage is gathered more than once, and given
+// back in between.
+TEST(PlaceShards, AStageIsGatheredAgainAfterItWasGivenBack) {
+  for (const Schedule& bare : generated(3, 9)) {
+    for (const int32_t whole : {2, 3, 4}) {
+      const Schedule placed = place_shards(bare, whole);
+      for (const RoleSchedule& role : placed.roles) {
+        std::map<int32_t, int> held;
+        std::map<int32_t, bool> unreduced;
+        int64_t together = 0;
+        for (const Action& action : role.actions) {
+          if (action.op == Op::kUnshard) {
+            ASSERT_EQ(held[action.stage]++, 0) << csv(placed);
+            ASSERT_LE(++together, whole) << csv(placed);
+          } else if (action.op == Op::kReshard) {
+            ASSERT_EQ(held[action.stage]--, 1) << csv(placed);
+            ASSERT_FALSE(unreduced[action.stage]) << csv(placed);
+            --together;
+          } else if (action.op == Op::kReduceGradient) {
+            ASSERT_TRUE(unreduced[action.stage]) << csv(placed);
+            unreduced[action.stage] = false;
+          } else {
+            ASSERT_EQ(held[action.stage], 1) << csv(placed);
+            if (action.op == Op::kBackward || action.op == Op::kBackwardWeight) unreduced[action.stage] = true;
+          }
+        }
+        ASSERT_EQ(together, 0) << csv(placed);
+      }
+    }
+  }
+}
+
+TEST(PlaceShards, GradientsAloneAreReducedWhenTheirPlaceIsGivenAway) {
+  const Schedule bare = generate(Kind::kInterleaved, shape(2, 3, 4));
+  const Schedule placed = place_shards(bare, 1, false);
+  EXPECT_EQ(count(placed, Op::kUnshard), 0);
+  EXPECT_EQ(count(placed, Op::kReshard), 0);
+  EXPECT_EQ(count(placed, Op::kReduceGradient), 6);  // three stages in two groups of micro-batches
+  EXPECT_EQ(count(place_shards(bare, 3, false), Op::kReduceGradient), 3);
+}
+
+TEST(PlaceShards, APairNeedsBothStages) {
+  const Schedule pairs = generate(Kind::kDualPipeV, shape(2, 2, 4));
+  EXPECT_THROW((void)place_shards(pairs, 1), InputError);
+  EXPECT_THROW((void)place_shards(place_shards(pairs, 2), 2), InputError);
+  EXPECT_THROW((void)place_shards(pairs, 0), InputError);
+}
+
+TEST(MergeBackward, UndoesSplit) {
+  for (const Kind kind : {Kind::kGpipe, Kind::k1f1b, Kind::kInterleaved}) {
+    const Schedule schedule = generate(kind, shape(3, kind == Kind::kInterleaved ? 2 : 1, 6));
+    EXPECT_EQ(csv(merge_backward(split_backward(schedule))), csv(schedule));
+  }
+  // zb-h1 keeps what stands apart.
+  EXPECT_EQ(csv(merge_backward(generate(Kind::kZeroBubbleH1, shape(2, 1, 3)))),
+            "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n");
+}
+
+TEST(PruneFrozen, LeadingStagesHaveNoBackwardAndNoGradientsComeToThem) {
+  Schedule schedule = place_messages(generate(Kind::k1f1b, shape(4, 1, 3)), MessagePlace::kSender, {});
+  schedule.stages[0].trains = schedule.stages[2].trains = false;
+  const Schedule pruned = prune_frozen(schedule);
+  EXPECT_EQ(csv(pruned),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2\n"
+            "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RECV_F2,1F2,1SEND_F2,1RECV_B0,1B0,1RECV_B1,1B1,1RECV_B2,1B2\n"
+            "2RECV_F0,2F0,2SEND_F0,2RECV_F1,2F1,2SEND_F1,2RECV_B0,2RECV_F2,2I0,2SEND_B0,2F2,2SEND_F2,2RECV_B1,2I1,"
+            "2SEND_B1,2RECV_B2,2I2,2SEND_B2\n"
+            "3RECV_F0,3F0,3RECV_F1,3B0,3SEND_B0,3F1,3RECV_F2,3B1,3SEND_B1,3F2,3B2,3SEND_B2\n");
+  EXPECT_TRUE(run_rendezvous(pruned).has_value());
+  // The other way round: messages of what was pruned.
+  Schedule bare = generate(Kind::k1f1b, shape(4, 1, 3));
+  bare.stages[0].trains = bare.stages[2].trains = false;
+  const Schedule placed = place_messages(prune_frozen(bare), MessagePlace::kLate, {});
+  EXPECT_TRUE(run_rendezvous(placed).has_value());
+  EXPECT_EQ(count(placed, Op::kSend), count(pruned, Op::kSend));
+}
+
+TEST(ForwardOnly, KeepsForwardsAndTheirMessages) {
+  const Schedule full = place_messages(generate(Kind::kDualPipeV, shape(2, 2, 4)), MessagePlace::kSender, {});
+  const Schedule forward = forward_only(full);
+  EXPECT_TRUE(run_rendezvous(forward).has_value());
+  EXPECT_EQ(count(forward, Op::kForward), 8);
+  EXPECT_EQ(count(forward, Op::kBackward) + count(forward, Op::kBackwardInput), 0);
+  EXPECT_EQ(csv(forward_only(read_csv("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", "two"))),
+            "0F0,0SEND_F0\n1RECV_F0,1F0\n");
+}
+
+TEST(Recompute, StandsBeforeEveryBackwardOfItsStages) {
+  GenerateOptions options = shape(2, 1, 2);
+  EXPECT_EQ(csv(recompute(generate(Kind::k1f1b, options), {true, false})),
+            "0F0,0F1,0RECOMPUTE0,0B0,0RECOMPUTE1,0B1\n1F0,1B0,1F1,1B1\n");
+  EXPECT_EQ(csv(recompute(read_csv("0F0,1F0,0F1,(1F1;1B0)OVERLAP_F_B,0B0,1B1,0B1", "pair"), {false, true})),
+            "0F0,1F0,0F1,1RECOMPUTE0,(1F1;1B0)OVERLAP_F_B,0B0,1RECOMPUTE1,1B1,0B1\n");
+  EXPECT_THROW((void)recompute(generate(Kind::k1f1b, options), {true}), InputError);
+}
+
+TEST(LimitRunAhead, SoManySendsAreOnTheirWay) {
+  const Schedule placed = place_messages(generate(Kind::kGpipe, shape(2, 1, 4)), MessagePlace::kSender, {});
+  EXPECT_EQ(csv(limit_run_ahead(placed, 2)).substr(0, csv(limit_run_ahead(placed, 2)).find('\n')),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0WAIT_SEND_F0,0SEND_F2,0F3,0WAIT_SEND_F1,0SEND_F3,0RECV_B0,0B0,0RECV_B1,0B1,"
+            "0RECV_B2,0B2,0RECV_B3,0B3,0WAIT_SEND_F2,0WAIT_SEND_F3");
+  for (const Schedule& bare : generated(4, 7)) {
+    for (const MessagePlace place : {MessagePlace::kSender, MessagePlace::kTime}) {
+      EXPECT_NO_THROW((void)limit_run_ahead(place_messages(bare, place, {}), 1)) << csv(bare);
+    }
+  }
+  EXPECT_THROW((void)limit_run_ahead(placed, 0), InputError);
+}
+
 TEST(DeferForwards, TheStepStaysAndThePeakFalls) {
   const Schedule before = generate(Kind::kInterleaved, shape(4, 2, 8)), after = defer_forwards(before);
   Times chunk;

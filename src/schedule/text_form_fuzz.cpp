@@ -1,5 +1,5 @@
-// Any text: either InputError, or a schedule that is written and read again the same, and that the passes take or refuse
-// with InputError.
+// Any text: either InputError, or a schedule that is written and read again the same, and that the passes take or
+// refuse with InputError.
 #include <cstdlib>
 #include <string>
 
