@@ -14,7 +14,7 @@ std::optional<ValidationResult> validate(execute::Executor& executor, const sche
   const nn::Shard shard = ranks.store_layout(false).shard;
   const int64_t micro_batches = forwards.micro_batches;
   const int64_t at_once = settings.sequences * micro_batches * layout.batch_ranks();
-  double loss_sum = 0;
+  long double loss_sum = 0;  // wide enough that the strict sums of any cut add up alike
   int64_t tokens = 0;
   int64_t first = 0;
   for (; first < dataset.validation_windows(); first += at_once) {
@@ -33,7 +33,7 @@ std::optional<ValidationResult> validate(execute::Executor& executor, const sche
     tokens += dataset.validation_batch(first, count).target_tokens;
   }
   if (tokens == 0) return std::nullopt;
-  return ValidationResult{loss_sum / static_cast<double>(tokens), first >= dataset.validation_windows()};
+  return ValidationResult{static_cast<double>(loss_sum / tokens), first >= dataset.validation_windows()};
 }
 
 }  // namespace weft::train

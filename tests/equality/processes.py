@@ -11,12 +11,15 @@ import tempfile
 WEFT = sys.argv[1]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SETTINGS = ["--steps", "4", "--strict", "--set", "samples.every=0", "--set", "validation.every=0", "--set", "data.validation=0.002"]
+# Ranks, [parallel], [schedule].
 LAYOUTS = [
-    (2, "data=2, zero=1"),
-    (2, "tensor=2, sequence=true"),
-    (3, "fsdp=3"),
-    (4, "context=2, tensor=2"),
-    (4, "data=2, fsdp=2, zero=2"),
+    (2, "data=2, zero=1", ""),
+    (2, "tensor=2, sequence=true", ""),
+    (3, "fsdp=3", ""),
+    (4, "context=2, tensor=2", ""),
+    (2, "pipeline=2", "kind='zbv', micro_batches=3"),
+    (4, "pipeline=2, data=2, zero=3", "kind='bfs', chunks=2, micro_batches=2"),
+    (4, "data=2, fsdp=2, zero=2", ""),
 ]
 
 
@@ -35,10 +38,10 @@ def main():
     for recipe in ("recipes/llama-nano.toml", "recipes/shakespeare.toml"):
         with tempfile.TemporaryDirectory() as folder:
             alone = train(folder, "alone", recipe, [], SETTINGS)
-            for number, (ranks, parallel) in enumerate(LAYOUTS):
+            for number, (ranks, parallel, schedule) in enumerate(LAYOUTS):
                 for how in (["--threads"], []):
                     launch = ["launch", "--ranks", str(ranks), *how, "--"]
-                    settings = [*SETTINGS, "--set", f"parallel={{{parallel}}}"]
+                    settings = [*SETTINGS, "--set", f"parallel={{{parallel}}}", "--set", f"schedule={{{schedule}}}"]
                     many = train(folder, f"{number}{'-threads' if how else ''}", recipe, launch, settings)
                     for key in ("parameter_hash", "loss", "validation_loss", "tokens"):
                         assert many[key] == alone[key], f"{recipe}, {parallel}, {how}: {key} is {many[key]}, alone {alone[key]}"
