@@ -17,8 +17,6 @@
 namespace weft::train {
 namespace {
 
-constexpr const char* kWhat = "the run's configuration";
-
 std::string first_difference(const std::string& first, const std::string& own) {
   std::istringstream of_first(first), of_own(own);
   std::string line, own_line, section;
@@ -32,7 +30,7 @@ std::string first_difference(const std::string& first, const std::string& own) {
   }
 }
 
-std::vector<int64_t> gathered(int64_t own, comm::Communicator& world, const char* what) {
+std::vector<int64_t> gathered(int64_t own, comm::Communicator& world, std::string_view what) {
   std::vector<int64_t> all(static_cast<size_t>(world.size()));
   const std::vector<int64_t> ones(all.size(), 1);
   constexpr auto kType = mesh::ElementType::kInt64;
@@ -42,21 +40,21 @@ std::vector<int64_t> gathered(int64_t own, comm::Communicator& world, const char
 
 }  // namespace
 
-void check_same_run(const std::string& configuration, comm::Communicator& world) {
-  const std::string first = comm::broadcast_text(configuration, 0, world, kWhat);
-  const int64_t differs = first == configuration ? 0 : 1;
-  const std::vector<int64_t> all = gathered(differs, world, kWhat);
+void check_same(std::string_view what, const std::string& text, comm::Communicator& world) {
+  const std::string first = comm::broadcast_text(text, 0, world, what);
+  const int64_t differs = first == text ? 0 : 1;
+  const std::vector<int64_t> all = gathered(differs, world, what);
   if (differs != 0) {
-    throw InputError(fmt::format("rank {} was given another run than rank 0: {}", world.rank(),
-                                 first_difference(first, configuration)));
+    throw InputError(
+        fmt::format("rank {} was given another {} than rank 0: {}", world.rank(), what, first_difference(first, text)));
   }
   std::vector<int> others;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != 0) others.push_back(static_cast<int>(rank));
   }
   if (!others.empty()) {
-    throw InputError(
-        fmt::format("rank {} was given another run than rank 0; all ranks need the same", fmt::join(others, ", ")));
+    throw InputError(fmt::format("rank {} was given another {} than rank 0; all ranks need the same",
+                                 fmt::join(others, ", "), what));
   }
 }
 

@@ -15,7 +15,7 @@ std::string refusal(int odd_rank, const std::string& odd) {
     comm::run_ranks(3, [&](comm::World& world) {
       const auto group = world.make_group(std::vector<int>{0, 1, 2}, "world");
       try {
-        check_same_run(world.rank() == odd_rank ? odd : usual, *group);
+        check_same("run", world.rank() == odd_rank ? odd : usual, *group);
       } catch (const InputError& error) {
         if (world.rank() == odd_rank) message = error.what();
         group->barrier("all have judged")->wait();

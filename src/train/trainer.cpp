@@ -18,6 +18,7 @@
 #include "config/tree.h"
 #include "nn/segments.h"
 #include "run/load.h"
+#include "run/plan.h"
 #include "run/timetable.h"
 #include "serve/generate.h"
 #include "train/batch.h"
@@ -53,7 +54,7 @@ void Trainer::join_ranks() {
   const schedule::Layout layout = run::layout_of(run_);
   run::check_ranks(layout, world.size());
   ranks_ = std::make_unique<execute::Ranks>(layout, world);
-  check_same_run(config::dump(run_), ranks_->world());
+  check_same("run", config::dump(run_), ranks_->world());
 }
 
 // First of all, so that a mistake in the folder's name costs no time.
@@ -91,6 +92,8 @@ void Trainer::enter_phase() {
   cut_ = run::batch_cut(run_, stretch->global_batch);
   const schedule::Layout& layout = ranks_->layout();
   const schedule::Schedule step = run::step_schedule(run_, model_, cut_.micro_batches);
+  plan_ = run::plan_text(run_, model_, step);
+  check_same("plan", plan_, ranks_->world());
   schedule_ = schedule::expand(step, model_, layout);
   const std::string reason = schedule::validate(schedule_, model_, layout);
   if (!reason.empty()) throw Error("the step's schedule is not valid: " + reason);
@@ -179,6 +182,7 @@ void Trainer::write_start() {
   ranks_->world().barrier("all that is read before the start")->wait();
   if (!leads()) return;
   write_file(folder_->configuration(), config::dump(run_));
+  write_file(directory_ / "plan.json", plan_);
   if (data_.tokenizer != nullptr) data_.tokenizer->save(directory_);
   reporter_ = std::make_unique<Reporter>(*folder_, now_.step, run_.train.steps);
   if (run_.train.record_batches) {

@@ -107,6 +107,7 @@ class Trainer {
   const recipe::Stretch* stretch_ = nullptr;            // that cut_ and schedule_ were made for
   run::BatchCut cut_;
   schedule::Schedule schedule_, evaluation_;  // lowered
+  std::string plan_;                          // of the phase
   std::vector<data::TokenId> sample_prompt_;
   std::filesystem::path directory_, checkpoints_;
   std::unique_ptr<RunFolder> folder_;    // of rank 0
