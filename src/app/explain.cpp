@@ -222,6 +222,35 @@ std::string totals_text(const Explanation& explanation) {
                             grouped_text(timetable.at(0).tokens_per_step()), grouped_text(stable_tokens(run)));
 }
 
+namespace {
+
+OrderedJson phases_json(const run::RunNode& run) {
+  OrderedJson phases = OrderedJson::array();
+  if (run.phases.slots.empty()) return phases;
+  const recipe::Timetable timetable = run::timetable_of(run);
+  for (const recipe::Stretch& stretch : timetable.stretches()) {
+    OrderedJson rates = OrderedJson::object();
+    for (size_t place = 0; place < recipe::kClassNames.size(); ++place) {
+      const recipe::FactorEnds& ends = stretch.of_class.at(place);
+      if (ends != stretch.factors) rates[std::string(recipe::kClassNames.at(place))] = {ends.start, ends.end};
+    }
+    phases.push_back({{"kind", stretch.phase->kind()},
+                      {"first_step", stretch.first_step + 1},
+                      {"steps", stretch.steps},
+                      {"global_batch", stretch.global_batch},
+                      {"context", stretch.context},
+                      {"tokens", stretch.steps * stretch.tokens_per_step()},
+                      {"weights", stretch.weights},
+                      {"optimizer", stretch.optimizer->kind()},
+                      {"precision", stretch.precision},
+                      {"factors", {stretch.factors.start, stretch.factors.end}},
+                      {"rates", rates}});
+  }
+  return phases;
+}
+
+}  // namespace
+
 OrderedJson explanation_json(const Explanation& explanation, Table table) {
   const run::RunNode& run = explanation.run.node;
   OrderedJson answer = {{"parameters", nullptr},
@@ -238,6 +267,7 @@ OrderedJson explanation_json(const Explanation& explanation, Table table) {
                       {"text", row.text}});
   }
   answer["fields"] = std::move(fields);
+  answer["phases"] = phases_json(run);
   if (!explanation.description) return answer;
   const model::ModelDescription& description = *explanation.description;
   answer["parameters"] = description.parameter_count();

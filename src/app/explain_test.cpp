@@ -66,6 +66,12 @@ TEST(Explain, Xmodel25IsThePublishedRun) {
     EXPECT_NEAR(row.at("update").get<double>(), rate * std::sqrt(0.1 / 1.9), 1e-12) << row;
     EXPECT_EQ(row.at("epsilon"), 1e-8) << row;
   }
+  const OrderedJson& last = answer.at("phases").at(4);
+  EXPECT_EQ(answer.at("phases").size(), 5U);
+  EXPECT_EQ(last.at("first_step"), 550'001);
+  EXPECT_EQ(last.at("tokens"), 20'000LL * 960 * 3776);
+  EXPECT_EQ(last.at("optimizer"), "muon");
+  EXPECT_EQ(last.at("rates").at("tied"), (std::vector<double>{0.0625, 0.00625}));
   const auto value = [&](const std::string& path) { return field(answer, path)->at("value").get<double>(); };
   EXPECT_EQ(value("model.embedding.multiplier"), 12);
   EXPECT_NEAR(value("model.layer.mlp_residual.multiplier"), 1.4 / std::sqrt(48), 1e-15);

@@ -83,6 +83,11 @@ void Trainer::make_model() {
   traffic_ = std::make_unique<execute::ParameterTraffic>(model_, *parameters_, *ranks_);
   executor_ = std::make_unique<execute::Executor>(model_, nn::build_segments(model_), *parameters_, ranks_.get());
   optimizer_ = std::make_unique<RunOptimizer>(*timetable_, run::parameter_rules(run_, model_), model_, *parameters_);
+  // A phase whose micro-batches the schedule cannot take is refused now, not when it begins.
+  for (const recipe::Stretch& stretch : timetable_->stretches()) {
+    if (stretch.first_step >= run_.train.steps) break;
+    static_cast<void>(run::step_schedule(run_, model_, run::batch_cut(run_, stretch.global_batch).micro_batches));
+  }
 }
 
 // What a step's batch needs, made anew where it changes.

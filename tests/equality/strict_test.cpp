@@ -55,6 +55,26 @@ TEST_P(Strict, EveryPipelineGivesOneHash) {
   expect_one_outcome(runs, GetParam(), kPipelines, {"train.strict=true", "model.layers=4"});
 }
 
+// Rates by class and width, and a batch and a length that change: what a group of the optimizer is cut from follows
+// from the layout, what it does must not.
+TEST_P(Strict, PhasesAndParametrisationGiveOneHash) {
+  Runs runs;
+  const std::vector<std::string> assignments = {
+      "train.strict=true", "parametrisation={kind='mup', base_width=16, output_multiplier=2.0}",
+      "phases=[{kind='linear', steps=3, start=0.0, end=1.0}, {kind='constant', steps=5, global_batch=4, context=9}, "
+      "{kind='exponential', steps=12, end=0.1, context=17, rates=[{kind='vector', end=0.5}, "
+      "{kind='embedding', end=0.25}]}]"};
+  const std::vector<Settings> layouts = {"data=3 micro_batches=2",        "data=4 zero=1", "fsdp=3 micro_batches=2",
+                                         "fsdp=2 tensor=2 sequence=true", "tensor=3",      "context=2 tensor=2"};
+  expect_one_outcome(runs, GetParam(), layouts, assignments);
+}
+
+TEST_P(Strict, MuonOnWholeMatricesGivesOneHash) {
+  Runs runs;
+  expect_one_outcome(runs, GetParam(), {"micro_batches=3", "data=3", "context=2", "pipeline=2 data=2 micro_batches=2"},
+                     {"train.strict=true", "model.layers=4", "optimizer={kind='muon', learning_rate=0.02}"});
+}
+
 // Saved and resumed every few steps under another layout, its ranks coming late to their calls.
 TEST_P(Strict, AWalkOverLayoutsGivesOneHash) {
   Runs runs;
