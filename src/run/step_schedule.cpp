@@ -72,7 +72,8 @@ bool has_messages(const Schedule& schedule) {
 }  // namespace
 
 std::vector<schedule::Stage> pipeline_stages(const RunNode& run, const model::ModelDescription& model) {
-  return assign_segments(is_file(run.schedule) ? from_file(run) : generated(run, 1), model).stages;
+  // The stages are the same for any number of micro-batches that every round has one of.
+  return assign_segments(is_file(run.schedule) ? from_file(run) : generated(run, run.schedule.rounds), model).stages;
 }
 
 Schedule step_schedule(const RunNode& run, const model::ModelDescription& model, int64_t micro_batches) {
