@@ -9,6 +9,7 @@
 #include "schedule/generate.h"
 #include "schedule/passes.h"
 #include "schedule/text_form.h"
+#include "schedule/validate_stages.h"
 
 namespace weft::run {
 namespace {
@@ -69,6 +70,15 @@ bool has_messages(const Schedule& schedule) {
   });
 }
 
+// Shards of stages where there are several, and messages.
+Schedule with_traffic(Schedule schedule, const RunNode& run) {
+  const schedule::Layout layout = layout_of(run);
+  if (layout.zero >= 2 && layout.shards() > 1 && schedule.stages.size() > 1) {
+    schedule = place_shards(schedule, layout.whole_stages, layout.zero == 3);
+  }
+  return place_messages(schedule, kPlace, {});
+}
+
 }  // namespace
 
 std::vector<schedule::Stage> pipeline_stages(const RunNode& run, const model::ModelDescription& model) {
@@ -83,13 +93,11 @@ Schedule step_schedule(const RunNode& run, const model::ModelDescription& model,
                                  run.schedule.order, schedule.micro_batches, micro_batches));
   }
   mark_frozen(schedule, run, model);
-  if (has_messages(schedule)) return schedule;
-  schedule = prune_frozen(schedule);
-  const schedule::Layout layout = layout_of(run);
-  if (layout.zero >= 2 && layout.shards() > 1 && schedule.stages.size() > 1) {
-    schedule = place_shards(schedule, layout.whole_stages, layout.zero == 3);
-  }
-  return place_messages(schedule, kPlace, {});
+  if (!has_messages(schedule)) schedule = with_traffic(prune_frozen(schedule), run);
+  const auto fault = schedule::validate_stages(schedule);
+  if (!fault) return schedule;
+  if (is_file(run.schedule)) throw InputError(fmt::format("{}: {}", run.schedule.order, fault->reason));
+  throw Error(fmt::format("the schedule {} is not valid: {}", run.schedule.order, fault->reason));
 }
 
 Schedule evaluation_schedule(const Schedule& step, int64_t micro_batches) {

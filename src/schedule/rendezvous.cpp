@@ -26,6 +26,39 @@ class Rendezvous {
   }
 
   std::optional<Schedule> run() {
+    run_through();
+    Schedule result = schedule_;
+    for (size_t role = 0; role < roles_.size(); ++role) {
+      if (!has_ended(role)) return std::nullopt;
+      result.roles[role].actions = std::move(roles_[role].done);
+    }
+    return result;
+  }
+
+  std::vector<Standstill> standstill() {
+    run_through();
+    std::vector<Standstill> stuck;
+    for (size_t role = 0; role < roles_.size(); ++role) {
+      if (has_ended(role)) continue;
+      const std::vector<Action>& actions = schedule_.roles[role].actions;
+      if (roles_[role].next < actions.size()) {
+        stuck.push_back({static_cast<int32_t>(role), roles_[role].next});
+        continue;
+      }
+      // All was begun: the first message that did not end.
+      for (size_t index = 0; index < actions.size(); ++index) {
+        const bool begins =
+            actions[index].op == Op::kReceive || (actions[index].op == Op::kSend && actions[index].part != Part::kWait);
+        if (!begins || messages_[message_of(actions[index])].ended) continue;
+        stuck.push_back({static_cast<int32_t>(role), index});
+        break;
+      }
+    }
+    return stuck;
+  }
+
+ private:
+  void run_through() {
     for (size_t role = roles_.size(); role-- > 0;) wake(role);
     do {
       while (!awake_.empty()) {
@@ -35,18 +68,13 @@ class Rendezvous {
         advance(role);
       }
     } while (help());
-    Schedule result = schedule_;
-    for (size_t role = 0; role < roles_.size(); ++role) {
-      if (roles_[role].next != schedule_.roles[role].actions.size()) return std::nullopt;
-      for (const std::deque<size_t>& queue : roles_[role].queues) {
-        if (!queue.empty()) return std::nullopt;
-      }
-      result.roles[role].actions = std::move(roles_[role].done);
-    }
-    return result;
   }
 
- private:
+  [[nodiscard]] bool has_ended(size_t role) const {
+    return roles_[role].next == schedule_.roles[role].actions.size() && roles_[role].queues[0].empty() &&
+           roles_[role].queues[1].empty();
+  }
+
   struct Role {
     size_t next = 0;
     bool awake = false;
@@ -197,5 +225,7 @@ class Rendezvous {
 std::optional<Schedule> run_rendezvous(const Schedule& schedule, const std::vector<double>& order) {
   return Rendezvous(schedule, order).run();
 }
+
+std::vector<Standstill> standstill(const Schedule& schedule) { return Rendezvous(schedule, {}).standstill(); }
 
 }  // namespace weft::schedule

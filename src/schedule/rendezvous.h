@@ -16,4 +16,13 @@ namespace weft::schedule {
 // direction: 2 cell + 1 for a gradient. With an empty `order` none is helped. Nothing where the schedule hangs.
 [[nodiscard]] std::optional<Schedule> run_rendezvous(const Schedule& schedule, const std::vector<double>& order = {});
 
+// Where a role stands when nothing moves any more: the action that it waits in, or the message at the head of one of
+// its streams that does not end.
+struct Standstill {
+  int32_t role = 0;
+  size_t action = 0;
+};
+// Empty: every role gets to the end of its list and all messages end.
+[[nodiscard]] std::vector<Standstill> standstill(const Schedule& schedule);
+
 }  // namespace weft::schedule

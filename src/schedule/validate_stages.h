@@ -22,20 +22,17 @@ struct Fault {
   int64_t action = -1;  // index in the role's list
 };
 
-// The first thing that is wrong, in this order:
-//   structure   each (stage, micro-batch) has one Forward and the backward its stage needs, once, on the owner's list;
+// The first thing that is wrong:
+//   structure   each (stage, micro-batch) has one Forward and the backward its stage needs, once, on its owner's list,
+//               and each message its two ends;
 //   local order Forward before backward before weights; messages behind their makers and before their readers; Unshard
 //               before use before Reshard; ReduceGradient behind the last weight gradient; weight gradients of a stage
-//               in ascending micro-batches (what makes the sum one device's);
-//   cycles      a topological sort over program order and data;
-//   channels    the k-th Send of a role to another, in one direction, meets its k-th Receive;
-//   rendezvous  the same sort where a Send ends only when its Receive is posted, and the messages of one role in one
-//               direction end in their order;
-//   collectives every rank of a group makes the same calls in the same order (roles are replicated, so this is about
-//               stages shared by roles: none);
+//               in ascending micro-batches: with all of them there, that makes the sum one device's;
 //   memory      Limits;
-//   gradient    run on symbols, the sum over micro-batches of each stage's gradient is that of one device.
-// With or without messages: a schedule without any is judged as if each were sent at once.
+//   progress    the lists run to their ends (rendezvous.h): no cycle of program order and data, the k-th Send of a role
+//               to another in one direction meets its k-th Receive, and a Send ends only when its Receive is posted.
+// With or without messages: a schedule without any is judged as if each were sent at once. Roles are replicated and no
+// stage is shared, so all ranks of a group make the same collective calls in the same order.
 [[nodiscard]] std::optional<Fault> validate_stages(const Schedule& schedule, const Limits& limits = {});
 
 }  // namespace weft::schedule
