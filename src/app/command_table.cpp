@@ -1,4 +1,5 @@
 #include "app/commands.h"
+#include "app/schedule_definitions.h"
 
 namespace weft::app {
 namespace {
@@ -349,9 +350,20 @@ CommandDefinition doctor() {
 
 const std::vector<CommandDefinition>& commands() {
   static const std::vector<CommandDefinition> kCommands = {
-      train(),        launch(),          generate(),          eval(),
-      convert(),      explain(),         tokenize(),          data_build(),
-      data_samples(), checkpoint_list(), checkpoint_verify(), checkpoint_reshard(),
+      train(),
+      launch(),
+      generate(),
+      eval(),
+      convert(),
+      explain(),
+      tokenize(),
+      data_build(),
+      data_samples(),
+      checkpoint_list(),
+      checkpoint_verify(),
+      checkpoint_reshard(),
+      schedule(),
+      schedule_check(),
       doctor(),
   };
   return kCommands;

@@ -11,7 +11,7 @@
 
 namespace weft::app {
 
-enum class OptionType { kFlag, kText, kInteger, kNumber, kIntegers };  // kIntegers: 1,2,3
+enum class OptionType { kFlag, kText, kInteger, kNumber, kIntegers, kNumbers };  // kIntegers: 1,2,3
 
 struct OptionDefinition {
   std::string name;         // "--steps"
@@ -65,6 +65,7 @@ class Invocation {
   [[nodiscard]] int64_t integer(std::string_view name) const;
   [[nodiscard]] std::vector<int64_t> integers(std::string_view name) const;
   [[nodiscard]] double number(std::string_view name) const;
+  [[nodiscard]] std::vector<double> numbers(std::string_view name) const;  // empty if not given
 
  private:
   const CommandDefinition* command_;

@@ -17,5 +17,8 @@ ExitCode run_checkpoint_list(const Invocation& invocation);
 // kInput if a checkpoint is damaged.
 ExitCode run_checkpoint_verify(const Invocation& invocation);
 ExitCode run_checkpoint_reshard(const Invocation& invocation);
+ExitCode run_schedule(const Invocation& invocation);
+// kInput if the schedule is not valid.
+ExitCode run_schedule_check(const Invocation& invocation);
 
 }  // namespace weft::app

@@ -39,21 +39,25 @@ T parsed(std::string_view text) {
   return value;
 }
 
+template <class T>
+std::vector<T> parsed_list(std::string_view rest) {
+  std::vector<T> values;
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    values.push_back(parsed<T>(rest.substr(0, comma)));
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  }
+  return values;
+}
+
 }  // namespace
 
 int64_t Invocation::integer(std::string_view name) const { return parsed<int64_t>(text(name)); }
 
 double Invocation::number(std::string_view name) const { return parsed<double>(text(name)); }
 
-std::vector<int64_t> Invocation::integers(std::string_view name) const {
-  std::vector<int64_t> values;
-  std::string_view rest = text(name);
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    values.push_back(parsed<int64_t>(rest.substr(0, comma)));
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-  }
-  return values;
-}
+std::vector<int64_t> Invocation::integers(std::string_view name) const { return parsed_list<int64_t>(text(name)); }
+
+std::vector<double> Invocation::numbers(std::string_view name) const { return parsed_list<double>(text(name)); }
 
 }  // namespace weft::app

@@ -25,6 +25,8 @@ constexpr Body kBodies[] = {
     {"checkpoint list", run_checkpoint_list},
     {"checkpoint verify", run_checkpoint_verify},
     {"checkpoint reshard", run_checkpoint_reshard},
+    {"schedule", run_schedule},
+    {"schedule check", run_schedule_check},
 };
 
 ExitCode run(const std::vector<std::string>& words) {

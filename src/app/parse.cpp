@@ -54,10 +54,12 @@ void check_number(const OptionDefinition& option, std::string_view text, std::st
 void check_value(const OptionDefinition& option, const std::string& text) {
   if (option.type == OptionType::kInteger) check_number<int64_t>(option, text, "an integer");
   if (option.type == OptionType::kNumber) check_number<double>(option, text, "a number");
-  if (option.type == OptionType::kIntegers) {
+  if (option.type == OptionType::kIntegers || option.type == OptionType::kNumbers) {
     for (size_t begin = 0; begin <= text.size();) {
       const size_t end = std::min(text.find(',', begin), text.size());
-      check_number<int64_t>(option, std::string_view(text).substr(begin, end - begin), "an integer");
+      const std::string_view one = std::string_view(text).substr(begin, end - begin);
+      option.type == OptionType::kIntegers ? check_number<int64_t>(option, one, "an integer")
+                                           : check_number<double>(option, one, "a number");
       begin = end + 1;
     }
   }
