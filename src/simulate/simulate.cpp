@@ -239,6 +239,11 @@ class Simulator {
         whole_[static_cast<size_t>(action.stage)] = kNever;
         return true;
       default: {
+        if (action.part == Part::kWait) {
+          interval = {state.reached, std::max(state.reached, state.data)};
+          state.reached = interval.end;
+          return true;
+        }
         const bool gather = action.op == Op::kUnshard;
         interval.begin = std::max(state.reached, state.data);
         interval.end = state.data = interval.begin + (gather ? cost(action).gather : cost(action).reduce);

@@ -8,7 +8,8 @@
 //     and ReduceGradients of a role follow each other on its data stream; a computation waits for the last Unshard of
 //     its stage in front of it, nothing waits for a ReduceGradient but the end of the step.
 //   - A message is there Costs::message after its Send began, or where the list has none after its maker ended, and not
-//     before its Receive was posted. Messages occupy nobody. A wait (Part::kWait) for a Send holds up the list.
+//     before its Receive was posted. Messages occupy nobody.
+//   - A wait (Part::kWait) holds up the list: for its Send, or for what the data stream was given so far.
 // With messages in the list or without, and with free gathers, these are the rules that the literature's numbers
 // follow.
 #pragma once

@@ -201,6 +201,19 @@ TEST(Simulate, AGatherIntoAPlaceBeginsWhenThePlaceIsGivenAway) {
   EXPECT_EQ(simulate(two_places, by_hand(2)).makespan, 10) << "the second gather follows the first, from 4 to 8";
 }
 
+TEST(Simulate, AWaitHoldsUpTheList) {
+  schedule::Schedule schedule = read("0F0,0B0,0REDUCE_GRAD,0F1,0B1,0REDUCE_GRAD\n");
+  const Costs costs = by_hand(1);
+  EXPECT_EQ(simulate(schedule, costs).makespan, 17) << "reductions 6 to 11 and 12 to 17";
+  schedule::Action wait = schedule.roles[0].actions[2];
+  wait.part = schedule::Part::kWait;
+  schedule.roles[0].actions.insert(schedule.roles[0].actions.begin() + 3, wait);
+  const Simulation held = simulate(schedule, costs);
+  EXPECT_EQ(held.roles[0].intervals[4].begin, 11);
+  EXPECT_EQ(held.makespan, 22);
+  EXPECT_EQ(held.roles[0].reductions, 2);
+}
+
 TEST(Simulate, MemoryFallsInTwoSteps) {
   const schedule::Schedule schedule = read("0F0,0F1,0I0,0W0,0B1\n");
   const Costs costs = by_hand(1);
