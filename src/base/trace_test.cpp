@@ -45,6 +45,15 @@ TEST(Trace, WhatIsWrittenIsReadAgain) {
   EXPECT_TRUE(parse_trace(trace_json({}), "test").events.empty());
 }
 
+TEST(Trace, BeginAndEndAreRoundedEachForItself) {
+  Trace trace = sample();
+  trace.events[1].begin = 0.4e-9;
+  trace.events[1].end = 1.6e-9;
+  const Trace read = parse_trace(trace_json(trace), "test");
+  EXPECT_EQ(read.events[1].begin, 0);
+  EXPECT_DOUBLE_EQ(read.events[1].end, 2e-9) << "so that neighbours still meet";
+}
+
 TEST(Trace, IsWhatPerfettoExpects) {
   const Json json = parse_json(trace_json(sample()), "test");
   int names = 0;

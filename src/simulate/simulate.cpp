@@ -117,8 +117,8 @@ class Simulator {
     const size_t at = edge(maker, micro_batch, direction);
     if (role_of(maker) == role_of(reader)) return ends_[at];
     if (!has_messages_) return ends_[at] == kNever ? kNever : ends_[at] + costs_.message;
-    if (sent_[at] == kNever || posted_[at] == kNever) return kNever;
-    return std::max(posted_[at], sent_[at] + costs_.message);
+    // A reader stands behind its Receive in the list, so that it begins after it was posted anyway.
+    return sent_[at] == kNever || posted_[at] == kNever ? kNever : sent_[at] + costs_.message;
   }
 
   // When the inputs of a computation are there, or kNever.

@@ -201,6 +201,24 @@ TEST(Simulate, AGatherIntoAPlaceBeginsWhenThePlaceIsGivenAway) {
   EXPECT_EQ(simulate(two_places, by_hand(2)).makespan, 10) << "the second gather follows the first, from 4 to 8";
 }
 
+TEST(Simulate, AMessageIsNotThereBeforeItsReceiveIsPosted) {
+  // Role 1 posts the receive of micro-batch 0 behind its work on micro-batch 1, which begins at 2.5.
+  const schedule::Schedule schedule = read(
+      "0F0,0SEND_F0,0F1,0SEND_F1\n"
+      "1RECV_F1,1F1,1RECV_F0,1F0\n");
+  const Simulation result = simulate(schedule, by_hand(2));
+  EXPECT_EQ(result.roles[1].intervals[1].begin, 2.5);
+  EXPECT_EQ(result.roles[1].intervals[3].begin, 3.5) << "posted then, and sent long before";
+  EXPECT_EQ(result.roles[1].intervals[2].end, 3.5);
+}
+
+TEST(Simulate, ASendBeginsWhereItStands) {
+  const schedule::Schedule schedule = read(
+      "0F0,0F1,0SEND_F0,0SEND_F1\n"
+      "1RECV_F0,1RECV_F1,1F0,1F1\n");
+  EXPECT_EQ(simulate(schedule, by_hand(2)).roles[1].intervals[2].begin, 2.5);
+}
+
 TEST(Simulate, AWaitHoldsUpTheList) {
   schedule::Schedule schedule = read("0F0,0B0,0REDUCE_GRAD,0F1,0B1,0REDUCE_GRAD\n");
   const Costs costs = by_hand(1);

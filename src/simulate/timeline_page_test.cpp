@@ -73,7 +73,8 @@ constexpr std::string_view kNoBrowser = "no chromium-headless-shell, chromium or
 
 TEST(TimelinePage, DrawsEveryEventInABrowser) {
   if (browser().empty()) GTEST_SKIP() << kNoBrowser;
-  const Trace trace = trace_of(schedule::Kind::kDualPipeV, 0, 8);
+  Trace trace = trace_of(schedule::Kind::kDualPipeV, 0, 8);
+  trace.title = "</script></script>";
   const std::string document = drawn(timeline_page({{trace}}, {.title = "a </script> & \"b\""}));
   EXPECT_EQ(attribute(document, "errors"), 0);
   EXPECT_EQ(attribute(document, "events"), static_cast<int64_t>(trace.events.size()));
