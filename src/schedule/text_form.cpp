@@ -40,12 +40,14 @@ constexpr std::array kWords = {
     Word{"UNSHARD", Op::kUnshard},
     Word{"RESHARD", Op::kReshard},
     Word{"REDUCE_GRAD", Op::kReduceGradient},
-    Word{"WAIT_REDUCE_GRAD", Op::kReduceGradient, Direction::kForward, Part::kWait},
     Word{"REDUCE_LOSS", Op::kReduce, Direction::kForward, Part::kWhole, Purpose::kLoss},
     Word{"REDUCE_NORM", Op::kReduce, Direction::kForward, Part::kWhole, Purpose::kNorm},
     Word{"STEP", Op::kStep},
 };
 constexpr std::string_view kPair = "OVERLAP_F_B";
+// A whole reduction is its begin and its wait. torch writes both as actions; weft writes the wait behind the begin, and
+// reads it as nothing.
+constexpr std::string_view kWaitReduction = "WAIT_REDUCE_GRAD";
 
 bool of_micro_batch(Op op) { return is_computation(op) || op == Op::kSend || op == Op::kReceive; }
 bool of_stage(Op op) { return op != Op::kReduce && op != Op::kStep; }
@@ -67,6 +69,8 @@ void append(const Action& action, std::string& result) {
   if (of_stage(action.op)) fmt::format_to(std::back_inserter(result), "{}", action.stage);
   result += word->text;
   if (of_micro_batch(action.op)) fmt::format_to(std::back_inserter(result), "{}", action.micro_batch);
+  if (action.op == Op::kReduceGradient)
+    fmt::format_to(std::back_inserter(result), ",{}{}", action.stage, kWaitReduction);
   if (action.slice != -1) fmt::format_to(std::back_inserter(result), "{{slice={}}}", action.slice);
 }
 
@@ -122,7 +126,7 @@ class Reader {
 
   void read_cell(std::string_view cell) {
     if (cell.front() != '(') {
-      actions_->push_back(read_action(cell));
+      if (!is_wait_for_reduction(cell)) actions_->push_back(read_action(cell));
       return;
     }
     const size_t middle = cell.find(';'), end = cell.find(')');
@@ -138,6 +142,17 @@ class Reader {
     forward.paired = true;
     actions_->push_back(forward);
     actions_->push_back(backward);
+  }
+
+  [[nodiscard]] bool is_wait_for_reduction(std::string_view cell) const {
+    std::string_view rest = cell;
+    const std::optional<int32_t> stage = read_number(rest, cell);
+    if (!stage || rest != kWaitReduction) return false;
+    const size_t index = static_cast<size_t>(*stage);
+    if (index >= reduced_in_row_.size() || reduced_in_row_[index] != row_) {
+      refuse("\"{}\" waits for no reduction in front of it", shown(cell));
+    }
+    return true;
   }
 
   Action read_action(std::string_view cell) {
@@ -202,6 +217,10 @@ class Reader {
     if (action.stage < 0) return;
     const size_t stage = static_cast<size_t>(action.stage);
     if (stage >= schedule_.stages.size()) schedule_.stages.resize(stage + 1, {.role = kNobody});
+    if (action.op == Op::kReduceGradient) {
+      reduced_in_row_.resize(schedule_.stages.size());
+      reduced_in_row_[stage] = row_;
+    }
     if (!is_computation(action.op)) return;
     int32_t& owner = schedule_.stages[stage].role;
     const int32_t role = static_cast<int32_t>(schedule_.roles.size()) - 1;
@@ -261,6 +280,7 @@ class Reader {
   size_t row_ = 0, column_ = 0;
   std::vector<Action>* actions_ = nullptr;
   std::vector<std::vector<size_t>> columns_;  // by role and action
+  std::vector<size_t> reduced_in_row_;        // by stage: the last row that reduces its gradients
   size_t count_ = 0;
   Schedule schedule_;
 };

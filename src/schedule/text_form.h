@@ -11,8 +11,8 @@
 namespace weft::schedule {
 
 // "2F0", "2B0", "2I0", "2W0", "1SEND_F3", "2RECV_F3", "2SEND_B3", "1RECV_B3", "1WAIT_SEND_F3", "4UNSHARD", "4RESHARD",
-// "4REDUCE_GRAD", "(0F3;3B1)OVERLAP_F_B". What torch has no word for: "2RECOMPUTE0", "REDUCE_LOSS", "REDUCE_NORM",
-// "STEP", and a slice behind its action, "2F0{slice=1}". The schedule is of the stage level.
+// "4REDUCE_GRAD,4WAIT_REDUCE_GRAD", "(0F3;3B1)OVERLAP_F_B". What torch has no word for: "2RECOMPUTE0", "REDUCE_LOSS",
+// "REDUCE_NORM", "STEP", and a slice behind its action, "2F0{slice=1}". The schedule is of the stage level.
 [[nodiscard]] std::string csv(const Schedule& schedule);
 
 // Owners of stages follow from the rows, and which of them train from the backwards. `name` is what messages call the

@@ -54,6 +54,12 @@ TEST(TextForm, SpacesQuotesAndEmptyCellsAreNothing) {
   EXPECT_EQ(hash(read_csv(" 0F0 ,\"0B0\",\r\n,,1F0,,1B0,,\r\n\r\n", "spaced")), hash(plain));
 }
 
+TEST(TextForm, AReductionIsItsBeginAndItsWait) {
+  const Schedule schedule = read_csv("0F0,0B0,0REDUCE_GRAD\n", "bare");
+  EXPECT_EQ(csv(schedule), "0F0,0B0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n");
+  EXPECT_EQ(hash(read_csv(csv(schedule), "with its wait")), hash(schedule));
+}
+
 TEST(TextForm, MessagesSayWhere) {
   EXPECT_EQ(message_of("0F0,0B0\n1F0,1X0\n"),
             "plan.csv: row 2, column 2: \"1X0\" is no action, expected as in 2F0, 1SEND_F3 or 4UNSHARD");
@@ -74,6 +80,8 @@ TEST(TextForm, MessagesSayWhere) {
             "plan.csv: row 1, column 1: \"(0F0)OVERLAP_F_B\" is no pair, expected as in (0F3;3B1)OVERLAP_F_B");
   EXPECT_EQ(message_of("0F0{colour=1}"),
             "plan.csv: row 1, column 1: \"0F0{colour=1}\" goes on where an action ends; {slice=0} alone may follow");
+  EXPECT_EQ(message_of("0F0,0B0,0WAIT_REDUCE_GRAD\n"),
+            "plan.csv: row 1, column 3: \"0WAIT_REDUCE_GRAD\" waits for no reduction in front of it");
   EXPECT_EQ(message_of("\n\n"), "plan.csv: no action");
 }
 
