@@ -92,7 +92,8 @@ class Expansion {
         continue;
       }
       if (action.op == Op::kSend || action.op == Op::kReceive) {
-        messages.begin(action, lowered);
+        // add_send_waits() adds waits of its own.
+        if (action.part != Part::kWait) messages.begin(action, lowered);
         continue;
       }
       WEFT_CHECK(on_segments(action.op));

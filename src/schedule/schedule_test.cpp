@@ -312,6 +312,13 @@ TEST(Pipeline, MessagesStartWhereTheListHasThemAndAreWaitedFor) {
                                                    "wait send(stage 1, micro-batch 0, peer 0, value 3, gradient)"}));
 }
 
+TEST(Pipeline, WaitsOfTheStageLevelBecomeThoseOfTheLowered) {
+  const Schedule lowered = expand(limit_run_ahead(two_roles(3), 1), small_model());
+  for (size_t role = 0; role < 2; ++role) {
+    EXPECT_EQ(lowered.roles[role].actions, expand(two_roles(3), small_model()).roles[role].actions);
+  }
+}
+
 // Whatever is left out, done twice, or said of another stage, micro-batch, value, peer or direction.
 TEST(Pipeline, DamagedListsAreRefused) {
   for (const Schedule& plain : {two_roles(1), two_roles(3), split_backward(two_roles(2))}) {
