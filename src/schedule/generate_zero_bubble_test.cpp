@@ -1,6 +1,7 @@
 // The tables of Zero Bubble Pipeline Parallelism (arXiv 2401.10241, tables 5 and 6): measured times of a role's layers
 // in, bubble rates to four decimals out.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -114,6 +115,58 @@ TEST(ZeroBubble, AutoKeepsEveryLimit) {
       const Schedule schedule = generate(Kind::kZeroBubbleAuto, options);
       EXPECT_LE(peak_activations(schedule, share), memory + 1e-6);
       EXPECT_TRUE(timeline(schedule, durations({}, {}, 8, 1)).has_value());
+    }
+  }
+}
+
+// All lists of a role within a memory limit.
+std::vector<std::vector<Action>> all_lists(int32_t stage, int32_t micro_batches, double memory, double share) {
+  std::vector<std::vector<Action>> result;
+  std::vector<Action> list;
+  const std::function<void(int32_t, int32_t, int32_t)> go_on = [&](int32_t forwards, int32_t inputs, int32_t weights) {
+    const auto with = [&](Op op, int32_t micro_batch) {
+      Action& action = list.emplace_back();
+      action.op = op;
+      action.stage = stage;
+      action.micro_batch = micro_batch;
+      go_on(forwards + (op == Op::kForward), inputs + (op == Op::kBackwardInput),
+            weights + (op == Op::kBackwardWeight));
+      list.pop_back();
+    };
+    if (weights == micro_batches) return result.push_back(list);
+    const bool room = forwards - inputs + share * (inputs - weights) + 1 <= memory + 1e-9;
+    if (forwards < micro_batches && room) with(Op::kForward, forwards);
+    if (inputs < forwards) with(Op::kBackwardInput, inputs);
+    if (weights < inputs) with(Op::kBackwardWeight, weights);
+  };
+  go_on(0, 0, 0);
+  return result;
+}
+
+TEST(ZeroBubble, AutoIsTheBestOfAllListsOfTwoRoles) {
+  for (const int32_t micro_batches : {2, 3}) {
+    for (const double memory : {1.0, 1.5, 2.0, 3.0, 4.0}) {
+      for (const Times& times : {Times{1, 1, 1, 0}, Times{1, 1.2, 0.6, 0.1}, Times{2, 1, 1.5, 0.3}}) {
+        GenerateOptions options;
+        options.roles = 2;
+        options.micro_batches = micro_batches;
+        options.memory = memory;
+        options.times = times;
+        Schedule schedule = generate(Kind::kZeroBubbleAuto, options);
+        const Durations lengths = durations(times, {}, 2, 1);
+        const double found = timeline(schedule, lengths)->span;
+        double best = found;
+        const auto second = all_lists(1, micro_batches, memory, options.weight_share);
+        for (const auto& list : all_lists(0, micro_batches, memory, options.weight_share)) {
+          schedule.roles[0].actions = list;
+          for (const auto& other : second) {
+            schedule.roles[1].actions = other;
+            const std::optional<Timeline> when = timeline(schedule, lengths);
+            if (when) best = std::min(best, when->span);
+          }
+        }
+        EXPECT_NEAR(found, best, 1e-9) << micro_batches << " micro-batches in " << memory;
+      }
     }
   }
 }
