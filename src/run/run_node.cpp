@@ -92,6 +92,9 @@ void CheckpointNode::fields(FieldList& list) {
 void RunSettings::fields(FieldList& list) {
   list.add("name", name, Hint::kOptional, "", "empty: the run file's name");
   list.add("directory", directory, Hint::kOptional, "", "the run's folder; empty: runs/<name>");
+  list.add("trace", trace, Hint::kOptional, "",
+           "the step whose actions every rank times, for trace.json in the run's folder; 0: none")
+      .at_least(0);
 }
 
 void RunNode::fields(FieldList& list) {

@@ -79,6 +79,7 @@ struct RunSettings : config::Node {
 
   std::string name;       // empty: the run file's name
   std::string directory;  // empty: runs/<name>
+  int64_t trace = 0;      // the step whose actions are timed, 0: none
 };
 
 struct RunNode : config::Node {

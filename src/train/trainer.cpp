@@ -25,6 +25,7 @@
 #include "train/initial_weights.h"
 #include "train/memory_check.h"
 #include "train/same_run.h"
+#include "train/trace_recorder.h"
 #include "train/validation.h"
 
 namespace weft::train {
@@ -274,7 +275,10 @@ void Trainer::step() {
   input.stop = request_.stop_signal != nullptr && request_.stop_signal->load() != 0;
   input.optimizer = optimizer_.get();
   if (input.target_tokens == 0) throw Error(fmt::format("step {}: no token of the batch is predicted", now_.step + 1));
+  std::optional<TraceRecorder> trace;
+  if (now_.step + 1 == run_.run.trace) input.observer = &trace.emplace(ranks_->world(), ranks_->role());
   const execute::StepOutput output = executor_->run(schedule_, input);
+  if (trace) trace->write(directory_ / "trace.json", fmt::format("{}, step {}", run_.run.name, run_.run.trace));
 
   StepMetrics metrics;
   metrics.tokens = input.target_tokens;
