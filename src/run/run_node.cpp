@@ -62,6 +62,8 @@ void ScheduleNode::fields(FieldList& list) {
   list.add("rounds", rounds, Hint::kPerformance, "", "bfs: parts that a step's micro-batches are divided into")
       .at_least(1)
       .at_most(kGreatestCount);
+  list.add("recompute", recompute, Hint::kPerformance, "",
+           "keep a stage's input alone, and run its layers forward once more in front of their backward");
   list.add("memory", memory, Hint::kPerformance, "micro-batches",
            "zb-auto: activations that a role may hold; 0: as many as pipeline roles")
       .at_least(0);

@@ -42,7 +42,8 @@ struct ScheduleNode : config::Node {
   std::optional<int64_t> micro_batches;  // a step; unset: follows from train.micro_batch, 1 if that is unset too
   int64_t run = 0;                       // interleaved: micro-batches in a row through a chunk, 0: as many as roles
   int64_t rounds = 1;                    // bfs: parts of the micro-batches, one after the other
-  double memory = 0;  // zb-auto: activations of a micro-batch through a role's layers, 0: as many as roles
+  bool recompute = false;  // layers run forward once more in front of their backward, and keep their input
+  double memory = 0;       // zb-auto: activations of a micro-batch through a role's layers, 0: as many as roles
 };
 
 struct ValidationNode : config::Node {

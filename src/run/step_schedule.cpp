@@ -72,6 +72,7 @@ bool has_messages(const Schedule& schedule) {
 
 // Shards of stages where there are several, and messages.
 Schedule with_traffic(Schedule schedule, const RunNode& run) {
+  if (run.schedule.recompute) schedule = recompute(schedule, std::vector<bool>(schedule.stages.size(), true));
   const schedule::Layout layout = layout_of(run);
   if (layout.zero >= 2 && layout.shards() > 1 && schedule.stages.size() > 1) {
     schedule = place_shards(schedule, layout.whole_stages, layout.zero == 3);

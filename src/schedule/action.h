@@ -48,6 +48,7 @@ struct Action {
   Stream stream = Stream::kCompute;
   Direction direction = Direction::kForward;
   bool paired = false;  // runs as one with the next action of the list: a Forward beside a backward of another stage
+  bool light = false;   // a Forward of a segment that keeps nothing for its backward: a Recompute comes before that
   int32_t stage = -1;   // of a message: the stage at this role's end of it
   int32_t segment = -1;
   int32_t micro_batch = -1;

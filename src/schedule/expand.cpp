@@ -16,7 +16,9 @@ using Actions = std::vector<Action>;
 
 bool is_backward(Op op) { return op == Op::kBackward || op == Op::kBackwardInput || op == Op::kBackwardWeight; }
 
-bool on_segments(Op op) { return op == Op::kForward || is_backward(op); }
+bool runs_forward(Op op) { return op == Op::kForward || op == Op::kRecompute; }
+
+bool on_segments(Op op) { return runs_forward(op) || is_backward(op); }
 
 bool moves_shards(Op op) { return op == Op::kUnshard || op == Op::kReshard || op == Op::kReduceGradient; }
 
@@ -80,11 +82,15 @@ class Expansion {
   }
 
  private:
-  // Forward and Backward of a stage become those of its segments. What comes from another role is waited for in front
-  // of them.
+  // Forward and Backward of a stage become those of its segments, Recompute of its layers alone: in front of them and
+  // behind there is nothing worth it. What comes from another role is waited for in front.
   [[nodiscard]] Actions lower(const Actions& actions) const {
     const MessageLowering messages(model_, stages_);
     ShardState shards(buckets_.count);
+    std::set<std::pair<int32_t, int32_t>> recomputed;  // stage, micro-batch
+    for (const Action& action : actions) {
+      if (action.op == Op::kRecompute) recomputed.insert({action.stage, action.micro_batch});
+    }
     Actions lowered;
     for (const Action& action : actions) {
       if (moves_shards(action.op)) {
@@ -97,13 +103,17 @@ class Expansion {
         continue;
       }
       WEFT_CHECK(on_segments(action.op));
-      if (action.op != Op::kBackwardWeight) messages.wait_for_inputs(action, lowered);
+      if (action.op != Op::kBackwardWeight && action.op != Op::kRecompute) messages.wait_for_inputs(action, lowered);
       const Stage& stage = stages_[static_cast<size_t>(action.stage)];
       for (int32_t i = 0; i < stage.segment_count; ++i) {
-        const int32_t offset = action.op == Op::kForward ? i : stage.segment_count - 1 - i;
+        const int32_t offset = runs_forward(action.op) ? i : stage.segment_count - 1 - i;
+        const bool in_layer = model_.segments[static_cast<size_t>(stage.first_segment + offset)].layer >= 0;
+        if (action.op == Op::kRecompute && !in_layer) continue;
         lowered.push_back(action);
         lowered.back().paired = false;
         lowered.back().segment = stage.first_segment + offset;
+        lowered.back().light =
+            action.op == Op::kForward && in_layer && recomputed.contains({action.stage, action.micro_batch});
         if (action.op != Op::kBackward && action.op != Op::kBackwardWeight) continue;
         for (const int bucket : buckets_of(lowered.back())) shards.unreduced[static_cast<size_t>(bucket)] = true;
       }
@@ -143,7 +153,7 @@ class Expansion {
   [[nodiscard]] Actions redistribute_values(const Actions& actions) const {
     Actions result;
     for (const Action& action : actions) {
-      const bool forward = action.op == Op::kForward;
+      const bool forward = runs_forward(action.op);
       if (action.op == Op::kBackward || action.op == Op::kBackwardInput) add_redistributions(action, result);
       result.push_back(action);
       if (forward) add_redistributions(action, result);
@@ -152,20 +162,23 @@ class Expansion {
   }
 
   // Behind the last forward that reads a value, the last message that takes it along, or what writes it where none
-  // does.
+  // does. A value that is recomputed lives twice.
   [[nodiscard]] Actions free_values(const Actions& actions) const {
     std::map<std::pair<int32_t, int32_t>, size_t> last;  // (micro-batch, value) -> index of the action
+    std::multimap<size_t, int32_t> freed;
     for (size_t index = 0; index < actions.size(); ++index) {
       const Action& action = actions[index];
       const bool moves = action.op == Op::kRedistribute || action.op == Op::kSend ||
                          (action.op == Op::kReceive && action.part == Part::kWait);
       if (moves && action.direction == Direction::kForward) last[{action.micro_batch, action.value}] = index;
-      if (action.op != Op::kForward) continue;
+      if (!runs_forward(action.op)) continue;
       const model::SegmentDescription& segment = model_.segments[static_cast<size_t>(action.segment)];
       for (const int value : segment.inputs) last[{action.micro_batch, value}] = index;
-      for (const int value : segment.outputs) last[{action.micro_batch, value}] = index;
+      for (const int value : segment.outputs) {
+        const auto [entry, is_new] = last.emplace(std::pair(action.micro_batch, value), index);
+        if (!is_new) freed.emplace(std::exchange(entry->second, index), value);
+      }
     }
-    std::multimap<size_t, int32_t> freed;
     for (const auto& [key, index] : last) freed.emplace(index, key.second);
     Actions result;
     for (size_t index = 0; index < actions.size(); ++index) {
@@ -276,7 +289,7 @@ class Expansion {
   }
 
   void add_redistributions(const Action& action, Actions& result) const {
-    const bool forward = action.op == Op::kForward;
+    const bool forward = runs_forward(action.op);
     for (const int value : model_.segments[static_cast<size_t>(action.segment)].outputs) {
       const ValueLayout& layout = values_[static_cast<size_t>(value)];
       if (forward ? layout.moves_forward() : layout.moves_backward()) {

@@ -63,8 +63,9 @@ int64_t count(const Schedule& schedule, Op op) {
 TEST(Layout, EveryProductIsValidInTrainingAndEvaluation) {
   const Llama llama;
   for (const Layout& layout : layouts()) {
-    for (const Schedule& plain : {accumulate(llama.description, 2), split_backward(accumulate(llama.description, 2)),
-                                  evaluate(llama.description, 1)}) {
+    for (const Schedule& plain :
+         {accumulate(llama.description, 2), split_backward(accumulate(llama.description, 2)),
+          recompute(accumulate(llama.description, 2), {true}), evaluate(llama.description, 1)}) {
       EXPECT_EQ(validate(expand(plain, llama.description, layout), llama.description, layout), "");
     }
   }
@@ -90,6 +91,36 @@ TEST(Layout, NoTrafficMayBeMissingOrDoneTwice) {
       changed = whole;
       actions.insert(actions.begin() + static_cast<int64_t>(index), action);
       EXPECT_NE(validate(changed, llama.description, layout), "") << "twice " << text(action);
+    }
+  }
+}
+
+// What is recomputed is let go of behind its forward, made again in front of its backward, and moved between ranks
+// again.
+TEST(Layout, RecomputedLayersKeepTheirInputAlone) {
+  const Llama llama;
+  for (const bool cut : {false, true}) {
+    Layout layout;
+    layout.tensor = cut ? 2 : 1;
+    layout.sequence = cut;
+    const Schedule kept = expand(accumulate(llama.description, 1), llama.description, layout);
+    const Schedule whole = expand(recompute(accumulate(llama.description, 1), {true}), llama.description, layout);
+    ASSERT_EQ(validate(whole, llama.description, layout), "");
+    const auto light = [](const Action& action) { return action.light; };
+    EXPECT_EQ(count(whole, Op::kRecompute), std::ranges::count_if(whole.roles[0].actions, light));
+    EXPECT_GT(count(whole, Op::kFree), count(kept, Op::kFree));
+    EXPECT_EQ(count(whole, Op::kRedistribute) > count(kept, Op::kRedistribute), cut);
+    for (size_t index = 0; index < whole.roles[0].actions.size(); ++index) {
+      const Action action = whole.roles[0].actions[index];
+      Schedule changed = whole;
+      std::vector<Action>& actions = changed.roles[0].actions;
+      actions.erase(actions.begin() + static_cast<int64_t>(index));
+      EXPECT_NE(validate(changed, llama.description, layout), "") << "without " << text(action);
+      actions.insert(actions.begin() + static_cast<int64_t>(index), 2, action);
+      EXPECT_NE(validate(changed, llama.description, layout), "") << "twice " << text(action);
+      changed = whole;
+      changed.roles[0].actions[index].light = !action.light;
+      EXPECT_NE(validate(changed, llama.description, layout), "") << text(action) << ", light or not";
     }
   }
 }

@@ -99,6 +99,8 @@ class Walk {
     forward_.resize(cells);
     input_.resize(cells);
     weight_.resize(cells);
+    light_.resize(cells);
+    recomputed_.resize(cells);
     weights_added_.resize(units_.size());
   }
 
@@ -147,7 +149,7 @@ class Walk {
     const bool tied = action.op == Op::kReduce && action.purpose == Purpose::kTied;
     const bool of_value = action.op == Op::kRedistribute || message;
     const bool compute = action.op == Op::kForward || action.op == Op::kBackward || action.op == Op::kBackwardInput ||
-                         action.op == Op::kBackwardWeight;
+                         action.op == Op::kBackwardWeight || action.op == Op::kRecompute;
     const bool free = action.op == Op::kFree;
     if (!compute && !free && !traffic && !message && action.op != Op::kReduce && action.op != Op::kStep) {
       fail("not known to this validator");
@@ -157,6 +159,7 @@ class Walk {
                                                                     : Stream::kPipelineBackward;
     if (action.stream != stream) fail("the stream is wrong");
     if ((action.part != Part::kWhole) != message) fail("messages have a start and a wait, everything else is whole");
+    if (action.light && action.op != Op::kForward) fail("only a forward is light");
     if (action.slice != -1 || action.paired) fail("has neither slice nor partner");
     if ((action.peer != -1) != (message || tied)) fail("peer is wrong");
     if ((action.purpose != Purpose::kNone) != (action.op == Op::kReduce)) fail("only a reduction has a purpose");
@@ -181,7 +184,10 @@ class Walk {
     if (step_ > 0) fail("comes after the step");
     switch (action.op) {
       case Op::kForward:
+        light_[cell(segment_of(action), action.micro_batch)] = action.light;
         return forward(segment_of(action), action.micro_batch);
+      case Op::kRecompute:
+        return recompute(segment_of(action), action.micro_batch);
       case Op::kBackward:
         backward_input(segment_of(action), action.micro_batch);
         return backward_weight(segment_of(action), action.micro_batch);
@@ -230,6 +236,27 @@ class Walk {
     forward_[cell(index, micro_batch)] = true;
   }
 
+  // What the forward wrote was freed, so that nothing is held twice.
+  void recompute(int32_t index, int32_t micro_batch) {
+    if (!forward_[cell(index, micro_batch)] || !light_[cell(index, micro_batch)]) fail("its forward was not light");
+    if (input_[cell(index, micro_batch)]) fail("comes after the backward");
+    if (recomputed_[cell(index, micro_batch)]) fail("done before");
+    for (const int id : segment(index).inputs) {
+      const int32_t writer = value(id).writer;
+      if (is_here(writer) && unit(writer).stage == unit(index).stage && light_[cell(writer, micro_batch)] &&
+          !recomputed_[cell(writer, micro_batch)]) {
+        fail("reads what segment {} has not recomputed", writer);
+      }
+      touch(id, micro_batch, unit(index).stage);
+    }
+    for (const int id : segment(index).outputs) {
+      if (held(id, micro_batch).state != Held::State::kFreed) fail("value {} is still there", id);
+      held(id, micro_batch).state = Held::State::kThere;
+      touch(id, micro_batch, unit(index).stage);
+    }
+    recomputed_[cell(index, micro_batch)] = true;
+  }
+
   // A value is read, written or moved by a stage.
   void touch(int32_t id, int32_t micro_batch, int32_t stage) {
     Held& now = held(id, micro_batch);
@@ -241,6 +268,7 @@ class Walk {
   void backward_input(int32_t index, int32_t micro_batch) {
     if (!forward_[cell(index, micro_batch)]) fail("comes before its forward");
     if (input_[cell(index, micro_batch)]) fail("done before");
+    if (light_[cell(index, micro_batch)] && !recomputed_[cell(index, micro_batch)]) fail("comes before its recompute");
     for (const int32_t reader : unit(index).readers) {
       if (is_here(reader) && !input_[cell(reader, micro_batch)]) fail("needs the gradient of segment {} first", reader);
     }
@@ -296,10 +324,24 @@ class Walk {
     if (now.state == Held::State::kNone) fail("the value is not written");
     if (now.state == Held::State::kFreed) fail("freed before");
     for (const int32_t reader : value(action.value).readers) {
-      if (is_here(reader) && !forward_[cell(reader, action.micro_batch)]) fail("segment {} has yet to read it", reader);
+      if (!is_here(reader)) continue;
+      const size_t read = cell(reader, action.micro_batch);
+      if (!forward_[read] || (reads_again(action.value, reader, action.micro_batch) && !recomputed_[read])) {
+        fail("segment {} has yet to read it", reader);
+      }
     }
     if (now.last_stage != action.stage) fail("the stage is not that of the last use");
     now.state = Held::State::kFreed;
+  }
+
+  // Whether a reader's Recompute reads this life of a value: not the first one of what is recomputed in its stage.
+  [[nodiscard]] bool reads_again(int32_t id, int32_t reader, int32_t micro_batch) const {
+    const int32_t writer = value(id).writer;
+    const bool same_stage = is_here(writer) && unit(writer).stage == unit(reader).stage;
+    const bool first_of_two =
+        same_stage && light_[cell(writer, micro_batch)] && !recomputed_[cell(writer, micro_batch)];
+    const bool second = is_here(writer) && recomputed_[cell(writer, micro_batch)];
+    return light_[cell(reader, micro_batch)] && !first_of_two && (!second || same_stage);
   }
 
   void reduce(Purpose purpose) {
@@ -342,8 +384,8 @@ class Walk {
   std::vector<Unit> units_;
   int32_t micro_batches_;
   bool training_ = false;
-  std::vector<bool> forward_, input_, weight_;  // a segment and micro-batch each
-  std::vector<Held> held_;                      // a value and micro-batch each, of the role
+  std::vector<bool> forward_, input_, weight_, light_, recomputed_;  // a segment and micro-batch each
+  std::vector<Held> held_;                                           // a value and micro-batch each, of the role
   std::vector<int32_t> weights_added_;
   int32_t role_ = 0;
   int loss_ = 0, norm_ = 0, step_ = 0;

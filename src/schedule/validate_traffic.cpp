@@ -53,6 +53,8 @@ class Walk {
     switch (action.op) {
       case Op::kForward:
         return forward(action);
+      case Op::kRecompute:
+        return recompute(action);
       case Op::kBackward:
         backward_input(action);
         return add_weights(action);
@@ -97,6 +99,27 @@ class Walk {
     forwards_.insert({action.micro_batch, action.segment});
   }
 
+  void recompute(const Action& action) {
+    check_buckets(action);
+    recomputed_.insert({action.micro_batch, action.segment});
+    for (const int value : segment(action.segment).inputs) {
+      const auto& moved = is_recomputed(action.micro_batch, value) ? moved_again_ : forward_moved_;
+      if (layout_of(value).moves_forward() && !moved.contains({action.micro_batch, value})) {
+        fail("reads value {} before it was redistributed", value);
+      }
+    }
+  }
+
+  // Whether its maker has recomputed it.
+  [[nodiscard]] bool is_recomputed(int32_t micro_batch, int32_t value) const {
+    for (size_t index = 0; index < model_.segments.size(); ++index) {
+      const std::vector<int>& outputs = model_.segments[index].outputs;
+      if (std::ranges::find(outputs, value) == outputs.end()) continue;
+      return recomputed_.contains({micro_batch, static_cast<int32_t>(index)});
+    }
+    return false;
+  }
+
   void backward_input(const Action& action) {
     check_buckets(action);
     for (const int value : segment(action.segment).outputs) {
@@ -113,6 +136,8 @@ class Walk {
     const bool forward = action.direction == Direction::kForward;
     const ValueLayout& layout = layout_of(action.value);
     if (!(forward ? layout.moves_forward() : layout.moves_backward())) fail("the layout moves nothing here");
+    const bool again = forward && is_recomputed(action.micro_batch, action.value);
+    const std::set<Key>& read = again ? recomputed_ : forwards_;
     for (size_t index = 0; index < model_.segments.size(); ++index) {
       const auto number = static_cast<int>(index);
       const Key key{action.micro_batch, number};
@@ -124,10 +149,11 @@ class Walk {
         if (!forward && inputs_.contains(key)) fail("comes after the gradient was used");
       }
       if (!has(segment(number).inputs) || stage_of(index).role != role_) continue;
-      if (forward && forwards_.contains(key)) fail("comes after segment {} read it", number);
+      if (forward && read.contains(key)) fail("comes after segment {} read it", number);
       if (!forward && !inputs_.contains(key)) fail("the gradient of segment {} is missing", number);
     }
-    if (!(forward ? forward_moved_ : backward_moved_).insert({action.micro_batch, action.value}).second) {
+    std::set<Key>& moved = again ? moved_again_ : forward ? forward_moved_ : backward_moved_;
+    if (!moved.insert({action.micro_batch, action.value}).second) {
       fail("done before");
     }
   }
@@ -289,8 +315,8 @@ class Walk {
   std::vector<ValueLayout> values_;
   std::vector<bool> partial_;
   model::ParameterBuckets buckets_;
-  std::set<Key> forwards_, inputs_, weights_;     // by segment
-  std::set<Key> forward_moved_, backward_moved_;  // by value
+  std::set<Key> forwards_, inputs_, weights_, recomputed_;      // by segment
+  std::set<Key> forward_moved_, backward_moved_, moved_again_;  // by value
   std::set<int> whole_;
   std::set<int> unreduced_, reduced_;                       // buckets with gradients added since, and with a reduction
   std::set<std::tuple<Direction, int, int32_t>> borrowed_;  // exchanged: bucket, borrower

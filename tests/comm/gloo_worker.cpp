@@ -1,5 +1,6 @@
 // One rank of the tests of gloo: gloo_worker SCENARIO TIMEOUT_MS, with its place in the environment. Ends as weft's
 // programs do.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -99,6 +100,7 @@ int run(const std::string& scenario, int timeout_ms) {
 
 int main(int count, char** arguments) {
   if (count != 3) return 2;
+  std::signal(SIGPIPE, SIG_IGN);  // as weft-engine does: a peer that ended is an error of the write
   try {
     if (std::string_view(arguments[1]) == "launch") {
       return weft::operate::launch({.command = {"/proc/self/exe", "calls", "60000"}, .ranks = std::stoi(arguments[2])});

@@ -68,7 +68,7 @@ every = 0
 every = 0
 )";
 
-constexpr std::string_view kScheduleKeys[] = {"kind", "chunks", "micro_batches", "run", "rounds", "memory"};
+constexpr std::string_view kScheduleKeys[] = {"kind", "chunks", "micro_batches", "run", "rounds", "memory", "recompute"};
 
 // A group whose member comes late to every call.
 class SleepyCommunicator : public comm::Communicator {

@@ -59,6 +59,11 @@ inline const std::vector<Settings> kPipelines = {
     "pipeline=2 kind=zbv micro_batches=3",
     "pipeline=2 kind=dualpipe-v micro_batches=4",
     "pipeline=2 fsdp=2 kind=zbv micro_batches=4",
+    "recompute=true micro_batches=3",
+    "tensor=2 sequence=true recompute=true micro_batches=2",
+    "fsdp=2 context=2 recompute=true micro_batches=2",
+    "pipeline=2 kind=zbv micro_batches=4 recompute=true",
+    "pipeline=2 fsdp=2 kind=bfs chunks=2 micro_batches=3 recompute=true",
 };
 
 // A folder of runs that is removed with the object.

@@ -20,6 +20,7 @@ struct CommSettings {
 
 // Meets the other ranks at the store of rank 0 (or at the launcher's). A size of one needs nobody. InputError where
 // address and port are known from nowhere, or the port is in use; CommunicationError where rank 0 is not reached.
+// The process ignores SIGPIPE: gloo writes to sockets whose other end may have ended.
 [[nodiscard]] std::unique_ptr<World> make_gloo_world(const operate::RankEnvironment& ranks,
                                                      const CommSettings& settings);
 
